@@ -46,9 +46,9 @@ type journal struct {
 // lowers the entry. A return lowers the record, and it lowers the entry by the units that were not activated.
 type journalChange struct {
 	period   period
-	limit    int64 // the allowance's limit, for a lease
-	granted  int64 // added to the record's granted
-	reserved int64 // added to the entry's units
+	limit    int64      // the allowance's limit, for a lease
+	granted  int64      // added to the record's granted
+	reserved int64      // added to the entry's units
 	done     chan error // receives the result
 }
 

@@ -99,7 +99,7 @@ func expiry(p period) int64 { return p.end().Add(recordRetention).Unix() }
 // refund is a part of a lease that is being returned.
 type refund struct {
 	period period
-	n      int64 // activated units
+	n      int64  // activated units
 	id     string // random, so that the refund is applied only once
 	// reserved is, for quotas, the number of units that journal records.
 	reserved int64

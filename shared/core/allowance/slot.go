@@ -119,7 +119,8 @@ func recent(t, now time.Time, d time.Duration) bool {
 // recentlyExhausted reports whether the record was found to have fewer than n units left,
 // so recently that another request would be useless. The caller must hold the lock.
 func (s *slot) recentlyExhausted(now time.Time, n int64) bool {
-	return (s.exhausted || s.unavailable > 0 && n >= s.unavailable) && recent(s.exhaustedAt, now, recheckInterval(s.period))
+	unavailable := s.exhausted || s.unavailable > 0 && n >= s.unavailable
+	return unavailable && recent(s.exhaustedAt, now, recheckInterval(s.period))
 }
 
 // recheckInterval returns how long a record that was found empty is assumed to stay empty, at
