@@ -3,8 +3,8 @@
 //
 // An artifact belongs to one deployment, and its name is a keyed hash of its content. So storing the
 // same artifact again changes nothing, and the name does not reveal whether a guess at the artifact's
-// secrets is right. The name ends with the artifact's format. So the format is known without reading
-// the artifact, and releases that know nothing of formats keep it, because they keep the name.
+// secrets is right. The name ends with the artifact's format, unless this is 1. So the format is known without
+// reading the artifact, and releases that know nothing of formats keep it, because they keep the name.
 //
 // The package does not decide which artifact is served (package deployments does) or when an
 // artifact is deleted (package builds does). The rules are those of design, sections 5 and 7.
@@ -148,9 +148,10 @@ type Renewer interface {
 // Prefix returns the prefix of artifacts in the bucket.
 func Prefix() string { return blob.ArtifactKey("") }
 
-// Renew seals the artifact at a key of the bucket again if it is not sealed under the current root key. isInUse
-// reports whether the artifact with a name is still in use: if its deployment was deleted meanwhile, Renew
-// deletes the artifact. ok is false if no root key opens the artifact; the artifact then stays unchanged.
+// Renew seals the artifact at a key of the bucket again if it is not sealed under the current root key, and reports
+// whether it did so. isInUse reports whether the artifact with a name is still in use: if its deployment was deleted
+// meanwhile, Renew deletes the artifact. ok is false if no root key opens the artifact; the artifact then stays
+// unchanged.
 func Renew(
 	ctx context.Context, bucket installation.Bucket, sealer Renewer, key string,
 	isInUse func(ctx context.Context, name string) (bool, error),

@@ -40,7 +40,7 @@ const revealedMetadata = "secretsRevealed"
 // Creates reports whether the action creates something.
 func (a Action) Creates() bool { return strings.HasSuffix(string(a), "create") }
 
-// Entry is one record, as the API lists it.
+// Entry is one record, as the API lists it and as the change's transaction stores it.
 type Entry struct {
 	store.UnknownAttributes
 

@@ -113,7 +113,7 @@ type Session struct {
 // Allows reports whether the key has the scope.
 func (p Principal) Allows(s Scope) bool { return p.Permissions.Allows(s) }
 
-// CanSeeProject reports whether the key includes the project, in at least one environment.
+// CanSeeProject reports whether the key includes the project. It does not check the kinds of environment.
 func (p Principal) CanSeeProject(project string) bool {
 	return p.CanSeeAllProjects() || slices.Contains(p.Permissions.Projects, project)
 }
@@ -126,9 +126,9 @@ func (p Principal) CanSeeEnvironment(kind environment.Kind) bool {
 	return slices.Contains(p.Permissions.Environments, kind)
 }
 
-// CanSee reports whether the key can access something that belongs to a project's environment
-// of a kind (in any spelling of package environment). If project is empty, the thing belongs to no project,
-// and only a key with all projects can access it. If kind is empty, only a key with all kinds can access it.
+// CanSee reports whether the key can access something that belongs to a project and a kind of environment (in any
+// spelling that package environment parses). If project is empty, the thing belongs to no project, and
+// only a key with all projects can access it. If kind is empty, only a key with all kinds can access it.
 func (p Principal) CanSee(project, kind string) bool {
 	if project == "" && !p.CanSeeAllProjects() || project != "" && !p.CanSeeProject(project) {
 		return false

@@ -4,10 +4,10 @@ import "context"
 
 // Viewer reports which resources of an account a caller can see. Principal implements it.
 type Viewer interface {
-	// CanSeeProject reports whether the caller can see the project in at least one kind of environment.
+	// CanSeeProject reports whether the caller can see the project, in any of the caller's kinds of environment.
 	CanSeeProject(project string) bool
-	// CanSee reports whether the caller can see something that belongs to a project's kind of environment, in
-	// any spelling of package environment. If project or kind is empty, the thing belongs to no project or kind.
+	// CanSee reports whether the caller can see something that belongs to a project and a kind of environment. kind can
+	// have any spelling that package environment parses. If project or kind is empty, the thing belongs to none.
 	CanSee(project, kind string) bool
 }
 

@@ -2,7 +2,7 @@ package blob
 
 import "strings"
 
-// This file has the templates of all keys. Digests are SHA-256 in lower-case hexadecimal.
+// This file has the templates of all keys.
 
 const uploads = "uploads/"
 
@@ -17,13 +17,14 @@ func UploadID(key string) (statusID string, ok bool) {
 	return id, ok && id != "" && !strings.Contains(id, "/")
 }
 
-// SourceKey returns the key of an accepted archive, which is kept for redeploys. Callers pass DEPLOYMENT/DIGEST-BUILD;
-// for artifacts, which contain their build's id, they pass DEPLOYMENT/DIGEST. So a deployment's objects can be listed
-// by a prefix, to delete them. The cost: two deployments with the same content store it twice.
-func SourceKey(digest string) string { return "sources/" + digest }
+// SourceKey returns the key of an accepted archive, which is kept for redeploys. Callers pass DEPLOYMENT/DIGEST-BUILD.
+// So a deployment's objects can be listed by a prefix, to delete them. The cost: two deployments with the same content
+// store it twice.
+func SourceKey(name string) string { return "sources/" + name }
 
-// ArtifactKey returns the key of a compiled project, which the gateway loads.
-func ArtifactKey(digest string) string { return "artifacts/" + digest }
+// ArtifactKey returns the key of a compiled project, which the gateway loads. Package artifacts defines the name,
+// which begins with the deployment, as that of a source does.
+func ArtifactKey(name string) string { return "artifacts/" + name }
 
 // TruststoreKey returns the key of the CAs of an account's clients, which API Gateway reads. Callers pass ACCOUNT/DIGEST.
 func TruststoreKey(name string) string { return "truststores/" + name }

@@ -86,8 +86,8 @@ func DefaultListener() Listener {
 	}
 }
 
-// number describes a numeric limit of a Listener with its allowed range.
-// duration describes a timeout; minTimeout and maxTimeout are the range of all timeouts.
+// number describes a variable with a numeric limit of a Listener, and its allowed range.
+// duration describes a variable with a timeout; minTimeout and maxTimeout are the range of all timeouts.
 type (
 	number struct {
 		name     string
@@ -117,7 +117,7 @@ func (l *Listener) numbers() []number {
 	}
 }
 
-func (l *Listener) times() []duration {
+func (l *Listener) durations() []duration {
 	return []duration{
 		{VarHeaderTimeout, &l.HeaderTimeout},
 		{VarBodyTimeout, &l.BodyTimeout},
@@ -142,7 +142,7 @@ func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
 		}
 		*v.target = n
 	}
-	for _, v := range l.times() {
+	for _, v := range l.durations() {
 		text := getenv(v.name)
 		if text == "" {
 			continue
@@ -181,8 +181,9 @@ func ListenerFromEnvironment(getenv func(string) string) (Listener, error) {
 	return l, errors.Join(errs...)
 }
 
-// CheckAddress returns an error unless the setting name has an address to listen on: host:port with a numeric port. A
-// port name would work too, but could bypass a rule that reserves the port number. The error does not contain the value.
+// CheckAddress returns an error unless address, the value of the setting with this name, is an address to listen on:
+// host:port with a numeric port. A port name would work too, but could bypass a rule that reserves the port number. The
+// error does not contain the value.
 func CheckAddress(name, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -194,8 +195,9 @@ func CheckAddress(name, address string) error {
 	return nil
 }
 
-// parsePrefixes parses addresses and prefixes that are separated by spaces. It returns nil if one of them is
-// invalid. A prefix of all addresses is invalid too, because then any client could choose its own address.
+// parsePrefixes parses addresses and prefixes that are separated by spaces. It returns nil if one of them is invalid.
+// A prefix of all addresses is invalid too, because then any client could choose its own address. So
+// is an IPv4 address in its IPv6 form (::ffff:10.0.0.1).
 func parsePrefixes(text string) []netip.Prefix {
 	var out []netip.Prefix
 	for field := range strings.FieldsSeq(text) {

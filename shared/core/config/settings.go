@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// These are the variables of the local run, in addition to the variables
-// that it shares with functions and the variables of its listeners.
+// These are the variables of the local run and of a gateway in a separate process, in addition
+// to the variables that they share with functions and the variables of their listeners.
 const (
 	VarAPIAddr     = "GATEWRIGHT_API_ADDR"
 	VarGatewayAddr = "GATEWRIGHT_GATEWAY_ADDR"
@@ -303,11 +303,11 @@ func listenerSettings() []Setting {
 		}
 		out = append(out, s)
 	}
-	numbers, times := l.numbers(), l.times()
+	numbers, durations := l.numbers(), l.durations()
 	for _, n := range numbers[:2] {
 		add(n.name, strconv.Itoa(*n.target), strconv.Itoa(n.min), strconv.Itoa(n.max))
 	}
-	for _, d := range times {
+	for _, d := range durations {
 		add(d.name, shortDuration(*d.target), shortDuration(minTimeout), shortDuration(maxTimeout))
 	}
 	for _, n := range numbers[2:] {

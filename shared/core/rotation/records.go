@@ -9,8 +9,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// SealedRecords declares records with values that depend on the root key. The package that owns the records declares it, and package
-// durable lists all declarations. Records without a declaration become unreadable when the old root key is retired.
+// SealedRecords declares records with values that depend on the root key. The package that owns the records declares
+// them, and package durable lists all declarations. Records without a declaration become unreadable when the old root
+// key is retired.
 type SealedRecords struct {
 	Prefix store.KeyPrefix
 	// Attributes are the record's attributes with a value that depends on the root key, as paths with dots.
@@ -69,7 +70,7 @@ func RenewValue(
 ) (change *store.Change, ok bool, err error) {
 	renewed, changed, err := sealer.Renew(ctx, value, context)
 	switch {
-	case isSealed(err):
+	case isUnreadable(err):
 		return nil, false, nil
 	case err != nil, !changed:
 		return nil, true, err

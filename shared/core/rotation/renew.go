@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// pageItems is the number of items that are read at a time. pages is the maximum number of pages in a step.
-	pageItems, pages = 500, 8
-	// stepObjects is the maximum number of objects in a step.
-	stepObjects = 100
+	// pageItems is the number of items that are read at a time. maxPages is the maximum number of pages in a step.
+	pageItems, maxPages = 500, 8
+	// maxObjects is the maximum number of objects in a step.
+	maxObjects = 100
 )
 
 // progress is the progress of the renewal. It is the operation's data.
@@ -68,14 +68,15 @@ func (s *Service) checkNewKeyInUse(ctx context.Context) error {
 	return errors.New("rotation: the process does not come to the new root key")
 }
 
-// renew is a step of a pass over the table. If a pass found values under the old root key, another pass follows.
-// The reason: a process may have read such a value before it was renewed, and written it again afterwards.
+// renew is a step of a pass over the table: it renews at most maxPages pages. If a pass found values under the old root
+// key, another pass follows. The reason: a process may have read such a value before it was renewed, and written it
+// again afterwards.
 func (s *Service) renew(ctx context.Context, step operation.Step) (operation.Result, error) {
 	var p progress
 	if err := errors.Join(step.Data(&p), s.checkNewKeyInUse(ctx)); err != nil {
 		return operation.Result{}, err
 	}
-	for range pages {
+	for range maxPages {
 		items, last, err := s.parts.Table.Page(ctx, p.After, pageItems)
 		if err != nil {
 			return operation.Result{}, fmt.Errorf("read a page of the table: %w", err)
@@ -169,7 +170,8 @@ func isConflict(err error) bool {
 	return errors.Is(err, store.ErrCondition) || errors.Is(err, store.ErrStale)
 }
 
-func isSealed(err error) bool { return errors.Is(err, seal.ErrSealed) }
+// isUnreadable reports whether no root key opens a value.
+func isUnreadable(err error) bool { return errors.Is(err, seal.ErrSealed) }
 
 func joinPath(path store.Path) string { return strings.Join(path, ".") }
 
@@ -179,7 +181,7 @@ func (s *Service) renewObjects(ctx context.Context, step operation.Step) (operat
 	if err := errors.Join(step.Data(&p), s.checkNewKeyInUse(ctx)); err != nil {
 		return operation.Result{}, err
 	}
-	remaining := stepObjects
+	remaining := maxObjects
 	for o, err := range s.parts.Bucket.List(ctx, s.prefix) {
 		if err != nil {
 			return operation.Result{}, fmt.Errorf("list the objects: %w", err)
@@ -191,7 +193,7 @@ func (s *Service) renewObjects(ctx context.Context, step operation.Step) (operat
 			return operation.Result{Repeat: true, Data: p, Message: p.String()}, nil
 		}
 		remaining--
-		renewed, ok, err := s.object(ctx, o.Key)
+		renewed, ok, err := s.renewObject(ctx, o.Key)
 		if err != nil {
 			return operation.Result{}, fmt.Errorf("renew the object %s: %w", o.Key, err)
 		}

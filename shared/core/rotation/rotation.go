@@ -2,7 +2,7 @@
 //
 // During a rotation there are two root keys, and both open and find existing data. The stages are:
 // every process learns of the new key; every process writes with the new key; data under the old key is
-// renewed, a page of the table at a time; data that is not renewed expires; all data is checked once
+// renewed, first the table and then the objects; data that is not renewed expires; the table is checked once
 // more; the old key is retired. A stage begins when every process has learned of the previous stage.
 //
 // The package does not know any records: the owners of sealed values declare them
@@ -76,16 +76,16 @@ type Service struct {
 	parts   installation.Parts
 	keys    Keys // nil if the root key cannot be rotated
 	records []SealedRecords
-	// prefix is the prefix of the objects that object renews.
-	prefix string
-	object RenewObject
+	// prefix is the prefix of the objects that renewObject renews.
+	prefix      string
+	renewObject RenewObject
 }
 
-// Open returns the Service of an installation. records declares all records with
-// values that depend on the root key, and object renews the objects below prefix.
-func Open(p installation.Parts, records []SealedRecords, prefix string, object RenewObject) *Service {
+// Open returns the Service of an installation. records declares all records with values
+// that depend on the root key, and renewObject renews the objects below prefix.
+func Open(p installation.Parts, records []SealedRecords, prefix string, renewObject RenewObject) *Service {
 	keys, _ := p.Key.(Keys)
-	return &Service{parts: p, keys: keys, records: records, prefix: prefix, object: object}
+	return &Service{parts: p, keys: keys, records: records, prefix: prefix, renewObject: renewObject}
 }
 
 // SealedRecords returns the declarations.
@@ -127,7 +127,7 @@ type Status struct {
 	// Other is the number of the second root key, 0 if there is none.
 	Number int `json:"rootKey"`
 	Other  int `json:"otherRootKey,omitempty"`
-	// Operation is the operation of the current or last rotation, "" if there was none.
+	// Operation is the id of the operation of the current or last rotation, "" if there was none.
 	Operation string     `json:"operation,omitempty"`
 	BeganOn   *time.Time `json:"beganOn,omitempty"`
 	EndedOn   *time.Time `json:"endedOn,omitempty"`
@@ -171,8 +171,8 @@ func (s *Service) Status(ctx context.Context) (Status, error) {
 	return out, nil
 }
 
-// Definitions returns the operation, for the engine that runs it. Its states have
-// MustSucceed, because an incomplete rotation would leave two root keys forever.
+// Definitions returns the definition of the operation, for the engine that runs it. Its states
+// have MustSucceed, because an incomplete rotation would leave two root keys forever.
 func (s *Service) Definitions() []operation.Definition {
 	state := func(description string, task operation.Task, next string) operation.State {
 		return operation.State{Description: description, Task: task, Next: next, MustSucceed: true, Timeout: time.Minute}

@@ -66,7 +66,7 @@ func (f *Files) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 	return key, err
 }
 
-// find returns the file with a key, and the key.
+// find returns the path of the file with the key whose wrapped form is check, and the key.
 func (f *Files) find(ctx context.Context, check string) (path string, key []byte, err error) {
 	for _, path := range []string{f.path, f.path + NextFile} {
 		file := ExistingFile(path)

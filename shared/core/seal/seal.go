@@ -71,8 +71,8 @@ func (s *Sealer) Seal(ctx context.Context, plaintext []byte, context string) ([]
 	return aead.Seal(sealed, nil, plaintext, associated(context)), nil
 }
 
-// Open returns the plaintext of a sealed value. It returns ErrSealed unless the value is unchanged
-// and was sealed for the same context, under a current root key. Open does not change sealed.
+// Open returns the plaintext of a sealed value. It returns ErrSealed unless the value is unchanged and was sealed for
+// the same context, under one of the ring's root keys. Open does not change sealed.
 func (s *Sealer) Open(ctx context.Context, sealed []byte, context string) ([]byte, error) {
 	plaintext, _, err := s.open(ctx, sealed, context)
 	return plaintext, err

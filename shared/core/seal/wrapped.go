@@ -46,7 +46,7 @@ type KeyStore interface {
 // Wrapped is the KeySource for root keys that a Wrapper wraps and a KeyStore stores. The first
 // process of an installation creates the first root key. A process calls the KeyStore and the
 // Wrapper when it first needs the keys, and again when the keys have been in its memory for maxAge
-// (NewWrapped). So a process may use a disabled key, and may not know a new key, for at most maxAge.
+// (NewWrapped). So it takes at most maxAge until a process uses a new key, and stops using a disabled key.
 type Wrapped struct {
 	wrapper Wrapper
 	store   KeyStore
@@ -106,7 +106,7 @@ func (w *Wrapped) Ring(ctx context.Context) (*Ring, error) {
 	return h.ring, nil
 }
 
-// Expire makes the next caller fetch the keys again.
+// Expire makes the next call of Root or Ring fetch the keys again.
 func (w *Wrapped) Expire() {
 	for h := w.cached.Load(); h != nil; h = w.cached.Load() {
 		stale := *h
@@ -142,8 +142,8 @@ func (w *Wrapped) Successor(ctx context.Context) (stored StoredRoot, successor, 
 	return stored, successor, current, err
 }
 
-// SealLineageFor returns the lineage that successor has as the successor
-// of r, sealed under successor. successor must not have a lineage yet.
+// SealLineageFor returns the lineage of the root key that follows r, sealed
+// under that root key: successor, which must not have a lineage yet.
 func (r Root) SealLineageFor(successor Root) (sealed []byte, err error) {
 	if successor.Lineage, err = r.SuccessorLineage(); err != nil {
 		return nil, err

@@ -84,8 +84,8 @@ func isCanonical(line []byte, v any) bool {
 }
 
 // VerifyFile verifies the chain of an export. key is the installation's key. account is the id or name of the expected
-// account. An error means that the export could not be read, or that it is not of this account. The Report's Break says
-// what is wrong with the chain.
+// account. An error means that in is not an export, could not be read, or is not of this account. The Report's Break
+// says what is wrong with the chain.
 func VerifyFile(in io.Reader, key PublicKey, account string, expected Commitment) (Report, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLineBytes)
@@ -118,5 +118,6 @@ func VerifyFile(in io.Reader, key PublicKey, account string, expected Commitment
 	if err := lines.Err(); err != nil {
 		return Report{}, fmt.Errorf("read an export: %w", err)
 	}
+	// The last record had not expired when the export began, so a file without it is broken.
 	return v.Finish(Commitment{h.Last, h.Hash}, h.ExportedOn.Add(time.Second)), nil
 }

@@ -48,7 +48,7 @@ func (l Link) Digest(accountID string) string {
 // that the signature of a record is not valid for the end of a chain.
 type TextKind string
 
-// The kinds of signed texts.
+// The kinds of signed texts: for one record, for the end of a chain, and for the first line of an export.
 const (
 	Record TextKind = "record"
 	Head   TextKind = "head"

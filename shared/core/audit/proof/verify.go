@@ -81,7 +81,8 @@ type Verifier struct {
 	last     CheckedLink
 }
 
-// NewVerifier returns a Verifier for the state of a chain at the time now. The chain must contain the expected record.
+// NewVerifier returns a Verifier for the state of a chain at the time now. The
+// chain must contain the expected record unless that record has expired.
 func NewVerifier(now time.Time, expected Commitment) *Verifier {
 	return &Verifier{now: now, expected: expected}
 }

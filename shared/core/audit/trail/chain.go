@@ -36,7 +36,8 @@ type head struct {
 // The stream can deliver records twice, late and in any order, to several workers at once, and workers can be killed at
 // any point. Nevertheless each record is chained once, in the order of arrival; records that arrive together are
 // chained oldest first. The content is taken from the stream, not from the table. So a record that was removed or
-// altered in the table meanwhile is chained as it was written.
+// altered in the table meanwhile is chained as it was written. Only records that the stream has not delivered are read
+// from the table (chainLate).
 func (t *Trail) HandleStream(ctx context.Context, records []store.StreamRecord) (failed []int) {
 	var accounts []string
 	found := map[string][]audit.Entry{}
@@ -66,8 +67,8 @@ func (t *Trail) HandleStream(ctx context.Context, records []store.StreamRecord) 
 	return failed
 }
 
-// lateSearchInterval is the minimum time between two searches for an account's records that
-// the stream has not delivered. minLateAge is the minimum age of such records.
+// lateSearchInterval is the time without searches after a search for records that the stream has not
+// delivered, if the search found none. minLateAge is the minimum age of such records.
 const (
 	lateSearchInterval = time.Hour
 	minLateAge         = time.Hour
@@ -100,7 +101,7 @@ func oldestFirst(a, b audit.Entry) int { return newestFirst(b, a) }
 const (
 	maxBatchRecords = 45
 	maxBatchBytes   = 1 << 20
-	maxBatchWrites  = store.MaxWrites - 1 // the head
+	maxBatchWrites  = store.MaxWrites - 1 // one more write is for the head
 )
 
 // chainBatch chains as many of the first entries as fit into one transaction, and returns their number.
@@ -181,9 +182,9 @@ func (h head) link(accountID, entry string, ttl int64, key ed25519.PrivateKey) L
 	return fromProof(l)
 }
 
-// chainLate searches for records that the stream has not delivered for an hour, and chains the oldest of them: the
-// stream drops records that fail too often, and keeps none for more than a day. After a search without a result, it
-// does not search again for lateSearchInterval.
+// chainLate searches for records that are older than an hour and that the stream has not delivered, and chains the
+// oldest of them. The reason: the stream drops records that fail too often, and keeps none for more than a day. After a
+// search without a result, chainLate does not search again for lateSearchInterval.
 func (t *Trail) chainLate(ctx context.Context, accountID string) error {
 	now := t.now()
 	var h head

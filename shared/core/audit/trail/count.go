@@ -46,6 +46,7 @@ func actors(e audit.Entry) []string {
 // counters has the amounts that a transaction adds to the counters.
 type counters map[store.Key]*counter
 
+// counter has the amounts that are added to one counter item, by name. until is the end of the item's window.
 type counter struct {
 	until time.Time
 	add   map[string]int64
@@ -80,8 +81,8 @@ func (c counters) Writes() []store.Write {
 	return out
 }
 
-// counts returns the number of chained records that match a filter
-// in each window of a level from .. to, by the window's start.
+// counts returns the number of chained records that match the filter's action, actor and result in each
+// window of a level between from and to, by the window's start.
 func (t *Trail) counts(
 	ctx context.Context, accountID string, f Filter, l level, from, to time.Time,
 ) (map[time.Time]int, error) {

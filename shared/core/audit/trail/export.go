@@ -40,7 +40,7 @@ func (t *Trail) Export(ctx context.Context, accountID, name string, out io.Write
 	return r, proof.WriteFile(out, h.Signed(key), t.linksOf(ctx, keys))
 }
 
-// linksOf returns a function that reads the links with these keys, one after the other.
+// linksOf returns a function that returns the links with these keys, one after the other. It ignores its argument.
 func (t *Trail) linksOf(ctx context.Context, keys []store.Key) func(int64) (proof.Link, error) {
 	var links []Link
 	return func(int64) (proof.Link, error) {

@@ -57,14 +57,15 @@ func (p *progress) complete() bool {
 	return p.Read == p.End.Seq-p.First+1 && p.PreviousExpires <= p.StartedOn.Unix()
 }
 
-// errRecordsMissing is the fault for records that disappeared during an export.
+// errRecordsMissing is the fault if the table lacks records of the chain, for example because they
+// disappeared during an export.
 var errRecordsMissing = fault.New(fault.Conflict, "Records have expired or were removed during the export. Begin it "+
 	"again, without after; if it fails again, whoever runs the installation verifies the log.")
 
-// Section reads a part of an account's chain. after is the Next of the previous Section, or "" for the first part. name
-// is the account's name. Section returns at most limit records, and stops when fits returns false. It does not verify
-// the links: clients verify them in the file. The first call verifies the end of the chain, because the header's
-// signature confirms that end.
+// Section reads the part of an account's chain that begins at after: the Next of the previous Section, or "" for the
+// first part. name is the account's name, for the header. Section returns at most limit records, and stops when fits
+// returns false. It does not verify the links: clients verify them in the file. The first call verifies the end of the
+// chain, because the header's signature confirms that end.
 //
 // Faults: Invalid for an after that cannot be decoded, Conflict if the table lacks records of the chain.
 func (t *Trail) Section(

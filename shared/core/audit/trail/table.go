@@ -16,7 +16,7 @@ const (
 
 func headKey(accountID string) store.Key { return headPrefix.Key(accountID) }
 
-// countPartition returns the partition with the counters of an actor, "" for all actors.
+// countPartition returns the partition with an actor's counters of a level. actor is "" for all actors.
 func countPartition(accountID, actor string, l level) string {
 	return countPrefix.Partition(accountID, l.name, actor)
 }

@@ -30,9 +30,9 @@ func (t *Trail) Verify(ctx context.Context, accountID string, expected proof.Com
 	if err != nil {
 		return proof.Report{}, err
 	}
-	var steps []proof.CheckedLink // 200 bytes for each record
+	var links []proof.CheckedLink // 200 bytes for each record
 	if err := t.visitLinks(ctx, key, accountID, func(_ store.Key, s proof.CheckedLink) {
-		steps = append(steps, s)
+		links = append(links, s)
 	}); err != nil {
 		return proof.Report{}, err
 	}
@@ -40,8 +40,8 @@ func (t *Trail) Verify(ctx context.Context, accountID string, expected proof.Com
 	if err != nil {
 		return proof.Report{}, err
 	}
-	slices.SortStableFunc(steps, func(a, b proof.CheckedLink) int { return cmp.Compare(a.Seq, b.Seq) })
-	for _, s := range steps {
+	slices.SortStableFunc(links, func(a, b proof.CheckedLink) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, s := range links {
 		// ignore records that were chained during this verification
 		if s.Seq <= before.Seq || s.Seq > after.Seq {
 			v.Add(s)
@@ -61,7 +61,7 @@ func (t *Trail) readHead(ctx context.Context, accountID string) (h head, err err
 	return h, nil
 }
 
-// visitLinks visits an account's chained records, shard by shard.
+// visitLinks checks each of an account's chained records alone and passes it to visit, shard by shard.
 func (t *Trail) visitLinks(
 	ctx context.Context, key proof.PublicKey, accountID string, visit func(store.Key, proof.CheckedLink),
 ) error {

@@ -15,8 +15,9 @@ import (
 )
 
 // Retain keeps the content files of objects that are deleted or replaced from now on, until release is called (the
-// last release, after several calls of Retain). So all contents that are named in the notes of a later copy of the
-// engine's files still exist. If the process dies before release is called, the next Open removes the files.
+// last release, after several calls of Retain). So all contents that are named in the notes exist until then, also if
+// the notes are from a copy of the engine's files that was made after the call of Retain. If the process dies before
+// release is called, the next Open removes the files.
 func (b *Bucket) Retain() (release func() error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,13 +49,13 @@ func (b *Bucket) Import(ctx context.Context, o blob.Object, body io.Reader) erro
 // Contents calls visit once for each content that an object in notes
 // has, in the order of their digests, until visit returns an error.
 func Contents(notes Notes, visit func(digest string, bytes int64) error) error {
-	last := ""
+	previous := ""
 	return notes.EachNote(contentNote, func(name string, _ []byte) (bool, error) {
 		digest, key, _ := strings.Cut(name[len(contentNote):], "/")
-		if digest == last {
+		if digest == previous {
 			return true, nil
 		}
-		last = digest
+		previous = digest
 		n, err := noteOf(notes, key)
 		if err == nil && n.Digest != digest {
 			err = fmt.Errorf("the object %s has two contents: restore the last backup", key)

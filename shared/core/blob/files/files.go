@@ -70,7 +70,7 @@ type Bucket struct {
 	// root is the folder. Files that are opened through root can be
 	// deleted and replaced while they are open, even on Windows.
 	root *os.Root
-	// mu is held while notes and files change together.
+	// mu is held while notes and files change together. It also guards the fields below.
 	mu sync.Mutex
 	// retained is the number of active Retain calls. pendingRemoval has the deleted contents that are kept for them.
 	retained       int
@@ -97,7 +97,7 @@ type Options struct {
 	RespondError func(w http.ResponseWriter, r *http.Request, status int, detail string)
 	// Log receives the reasons why signatures could not be checked and uploads could not be stored.
 	Log *slog.Logger
-	// OnUpload, if not nil, is called after each upload.
+	// OnUpload, if not nil, is called after each upload that was stored.
 	OnUpload func(blob.Object)
 }
 
@@ -124,8 +124,8 @@ func Open(o Options) (*Bucket, error) {
 	return b, b.removeStrays()
 }
 
-// makeFolder creates the folder. If it is new, makeFolder syncs its parent, so that the folder survives a power cut.
-// Otherwise the next start would refuse the data, because its objects are missing.
+// makeFolder creates the folder. If it is new, makeFolder syncs its parent, so that the folder survives a power cut. If
+// the folder were lost, the next start would refuse the data, because its objects are missing.
 func makeFolder(dir string) error {
 	_, statErr := os.Lstat(dir)
 	if err := os.MkdirAll(filepath.Join(dir, tempFolder), dirMode); err != nil {
@@ -223,8 +223,8 @@ func (b *Bucket) store(
 	return n.object(key), b.o.Notes.SetNotes(set)
 }
 
-// write writes content to a temporary file, and returns the note of an object with
-// this content. If the returned file name is not "", the caller must remove the file.
+// write writes body to a temporary file, and returns the note of an object with this content, decoded and
+// as JSON (raw). If the returned file name is not "", the caller must remove the file.
 func (b *Bucket) write(
 	ctx context.Context, o blob.Object, body io.Reader,
 ) (temp string, n note, raw []byte, err error) {

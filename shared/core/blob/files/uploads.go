@@ -40,8 +40,8 @@ func (b *Bucket) PresignPut(ctx context.Context, key string) (string, error) {
 
 func signedText(key, expires string) string { return http.MethodPut + "\n" + key + "\n" + expires }
 
-// Uploads returns the handler of the URLs of PresignPut, whose paths begin with blob.UploadKey(""). It checks
-// the method, the signature, the expiry and whether the URL was used before it reads the body of a request.
+// Uploads returns the handler of the URLs of PresignPut, whose paths begin with blob.UploadKey(""). Before it reads
+// the body of a request, it checks the method, the signature and the expiry, and that the URL was not used yet.
 func (b *Bucket) Uploads() http.Handler { return http.HandlerFunc(b.upload) }
 
 func (b *Bucket) upload(w http.ResponseWriter, r *http.Request) {
@@ -139,8 +139,8 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// beginUpload reports whether the upload may begin: it may if no other request is uploading to the
-// key. So a client with a URL can store one archive on the disk, but not one for each connection.
+// beginUpload reports whether the upload may begin, and records that it has begun. It may if no other request is
+// uploading to the key. So a client with a URL can store one archive on the disk, but not one for each connection.
 func (b *Bucket) beginUpload(key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -215,7 +215,7 @@ func (c *Counter) Reserve(
 // account that is refused again and again must not occupy the table and the functions.
 const maxCountsPerSecond = 10
 
-// allowCount returns a fault if there were maxCountsPerSecond counts in this second. Fault: Throttled.
+// allowCount reserves one of the maxCountsPerSecond counts of this second. Fault: Throttled if all are reserved.
 func (c *Counter) allowCount(ctx context.Context) error {
 	if c.rates == nil {
 		return nil
@@ -338,8 +338,9 @@ func (c *Counts) List(ctx context.Context, accountID string) ([]Status, error) {
 	return out, nil
 }
 
-// Set sets an account's own value of a limit, or resets it to the installation's value if value is 0, in one commit
-// with more writes. It does not change the account's things. Fault: Invalid for a value that the limit cannot have.
+// Set sets an account's own value of a limit, or resets it to the installation's value if value is 0. more are further
+// writes for the same commit. Set does not change the account's things. Fault: Invalid for a value that the limit
+// cannot have.
 func (c *Counts) Set(ctx context.Context, accountID string, l limits.Limit, value int64, more ...store.Write) error {
 	change := store.Remove(store.At("own"))
 	if value != 0 {

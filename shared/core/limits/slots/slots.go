@@ -88,6 +88,7 @@ const maxRefusals = 1_000
 func New(o Options) *Slots { return &Slots{o: o, refusals: map[string]lastRefusal{}} }
 
 // recentRefusal returns the last refusal of an account in this process, and its age.
+// found is false if there was no refusal within outageRefusalTTL.
 func (s *Slots) recentRefusal(accountID string) (inUse int64, age time.Duration, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
