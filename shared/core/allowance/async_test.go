@@ -11,8 +11,8 @@ import (
 func TestTakeAsyncDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		open := make(chan struct{})
-		table.before = func(context.Context) error { <-open; return nil }
+		unblock := make(chan struct{})
+		table.before = func(context.Context) error { <-unblock; return nil }
 		pl := table.open(1)
 		a := minute(50)
 		admitted := 0
@@ -28,7 +28,7 @@ func TestTakeAsyncDoesNotWait(t *testing.T) {
 		if admitted != 50 {
 			t.Errorf("TakeAsync() while the table does not respond admitted %d requests, want 50, the limit", admitted)
 		}
-		close(open)
+		close(unblock)
 		synctest.Wait()
 		if got, _ := pl.ledger.granted(t.Context(), a.period()); got != 50 {
 			t.Errorf("granted() = %d, want 50, the number of admitted units", got)
@@ -39,8 +39,8 @@ func TestTakeAsyncDoesNotWait(t *testing.T) {
 func TestTakeAsyncCountsExcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		open := make(chan struct{})
-		table.before = func(context.Context) error { <-open; return nil }
+		unblock := make(chan struct{})
+		table.before = func(context.Context) error { <-unblock; return nil }
 		a := minute(10)
 		for i := range byte(3) { // no instance knows the units of the others
 			pl := table.open(i)
@@ -50,7 +50,7 @@ func TestTakeAsyncCountsExcess(t *testing.T) {
 				}
 			}
 		}
-		close(open)
+		close(unblock)
 		synctest.Wait()
 		newcomer := table.open(3)
 		if got, _ := newcomer.ledger.granted(t.Context(), a.period()); got != 30 {

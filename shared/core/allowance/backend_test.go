@@ -15,7 +15,8 @@ import (
 // backend is a table in memory whose calls a test can count, delay and fail.
 type backend struct {
 	*memory.Backend
-	before func(ctx context.Context) error // nil allows all calls
+	// before, if not nil, is called before each call. If it returns an error, the call fails with it.
+	before func(ctx context.Context) error
 	// replaceNext, if not nil, is called in place of the next commit.
 	replaceNext   func(token string, writes []store.Write) error
 	reads, writes atomic.Int64

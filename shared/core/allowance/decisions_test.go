@@ -228,9 +228,9 @@ func TestReclaimOncePerHorizon(t *testing.T) {
 	}
 	s = full()
 	s.reclaim(at(20*time.Second), false)
-	if s.reclaim(at(10*time.Second), false).n != 0 || !s.sampledAt.Equal(at(10*time.Second)) {
-		t.Errorf("reclaim() after the clock went back: sampled at %v, want 0 units and a sample at %v",
-			s.sampledAt, at(10*time.Second))
+	if got := s.reclaim(at(10*time.Second), false).n; got != 0 || !s.sampledAt.Equal(at(10*time.Second)) {
+		t.Errorf("reclaim() after the clock went back = %d, sampled at %v, want 0, sampled at %v",
+			got, s.sampledAt, at(10*time.Second))
 	}
 	for _, tt := range []struct {
 		name    string
@@ -246,7 +246,7 @@ func TestReclaimOncePerHorizon(t *testing.T) {
 		s := full()
 		s.filling = tt.filling
 		if got := s.reclaim(at(tt.now), true).n; got != tt.want {
-			t.Errorf("%s: reclaim() before the end = %d, want %d", tt.name, got, tt.want)
+			t.Errorf("%s: reclaim() of all units = %d, want %d", tt.name, got, tt.want)
 		}
 	}
 	// A slot that does not hold too many units keeps them, and the slot's state does not change.
@@ -263,7 +263,7 @@ func TestReclaimOncePerHorizon(t *testing.T) {
 func TestLeaseSize(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		granted int64 // granted before it
+		granted int64 // granted before the lease
 		request request
 		want    grant
 		reads   int64

@@ -44,11 +44,11 @@ func TestDrainWaitsForLeases(t *testing.T) {
 		result := takeInBackground(t, q, a, reserve+10)
 		<-started
 		if err := q.Drain(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Drain() during a lease = %v, want no error", err)
 		}
 		drained.Store(true)
 		if err := <-result; err != nil {
-			t.Fatal(err)
+			t.Fatalf("Take() during Drain() = %v, want no error", err)
 		}
 		if got, want := used(t, q, a), spent+reserve+10; got != want {
 			t.Errorf("Used() after Drain() = %d, want the %d admitted units", got, want)
@@ -56,7 +56,8 @@ func TestDrainWaitsForLeases(t *testing.T) {
 	})
 }
 
-// TestDrainRetriesFailedReturns makes the table fail while a lease is in progress.
+// TestDrainRetriesFailedReturns checks that Drain returns units again if their
+// return has failed: here the return that follows a lease in progress.
 func TestDrainRetriesFailedReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a := newBackend(), month(10_000)
@@ -86,7 +87,7 @@ func TestDrainRetriesFailedReturns(t *testing.T) {
 			t.Errorf("Drain() = %v, table failed: %t, want no error and a failed return", err, failed.Load())
 		}
 		if err := <-result; err != nil {
-			t.Fatal(err)
+			t.Fatalf("Take() during Drain() = %v, want no error", err)
 		}
 		if got, want := used(t, q, a), spent+reserve+10; got != want {
 			t.Errorf("Used() after Drain() = %d, want the %d admitted units", got, want)

@@ -12,8 +12,8 @@ import (
 func TestConcurrentCallersShareOneLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		open := make(chan struct{})
-		table.before = func(context.Context) error { <-open; return nil }
+		unblock := make(chan struct{})
+		table.before = func(context.Context) error { <-unblock; return nil }
 		pl := table.open(1)
 		a := minute(1000)
 		var admitted atomic.Int64
@@ -25,7 +25,7 @@ func TestConcurrentCallersShareOneLease(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		close(open)
+		close(unblock)
 		synctest.Wait()
 		if admitted.Load() != 200 || table.writes.Load() > 2 {
 			t.Errorf("Take() admits %d of 200 with %d writes, want all with at most 2", admitted.Load(), table.writes.Load())
@@ -36,8 +36,8 @@ func TestConcurrentCallersShareOneLease(t *testing.T) {
 func TestCanceledCallerSpendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
-		open := make(chan struct{})
-		table.before = func(context.Context) error { <-open; return nil }
+		unblock := make(chan struct{})
+		table.before = func(context.Context) error { <-unblock; return nil }
 		pl := table.open(1)
 		a := minute(1)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -52,7 +52,7 @@ func TestCanceledCallerSpendsNothing(t *testing.T) {
 		if err := <-result; !errors.Is(err, cause) {
 			t.Errorf("Take() with a canceled context = %v, want %v", err, cause)
 		}
-		close(open)
+		close(unblock)
 		synctest.Wait()
 		if !mustTake(t, pl, a, 1).Admitted {
 			t.Error("Take() after the canceled caller: Admitted = false, want true")
@@ -89,8 +89,8 @@ func TestLastUnitsAreAllAdmitted(t *testing.T) {
 		if !mustTake(t, table.open(1), a, 7).Admitted {
 			t.Fatal("Take(7 of 10): Admitted = false, want true")
 		}
-		open := make(chan struct{})
-		table.before = func(context.Context) error { <-open; return nil }
+		unblock := make(chan struct{})
+		table.before = func(context.Context) error { <-unblock; return nil }
 		pl := table.open(2)
 		var admitted atomic.Int64
 		for range 5 {
@@ -101,7 +101,7 @@ func TestLastUnitsAreAllAdmitted(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		close(open)
+		close(unblock)
 		synctest.Wait()
 		if admitted.Load() != 3 {
 			t.Errorf("5 calls of Take() with 3 units left admitted %d, want 3", admitted.Load())

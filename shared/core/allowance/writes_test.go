@@ -38,11 +38,11 @@ type fleet struct {
 	table    *countingBackend
 	span     time.Duration
 	limit    int64
-	strict   bool
-	quota    bool
+	strict   bool // the instances call Take, and not TakeAsync
+	quota    bool // the instances use the Pool of Quotas
 	admitted atomic.Int64
 	refused  atomic.Int64
-	nth      atomic.Int32
+	nth      atomic.Int32 // the number of instances so far
 }
 
 func newFleet(t *testing.T, limit int64, span time.Duration) *fleet {
@@ -125,7 +125,7 @@ func TestSteadyTrafficWritesOnceInTwentyAdmissions(t *testing.T) {
 		{"asynchronous, four instances", 10_000, time.Minute, 4, 20, 5, false},
 		{"asynchronous, far above the limit", 1000, time.Minute, 4, 100, 3, false},
 		{"an hour's window", 100_000, time.Hour, 4, 1.2, 1, true},
-		{"a month's quota, one hour of it", 10_000_000, 30 * 24 * time.Hour, 4, 1.2, 1, true},
+		{"a month's window, one hour of it", 10_000_000, 30 * 24 * time.Hour, 4, 1.2, 1, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func TestEngineRunsOverDynamoDB(t *testing.T) {
 			t.Errorf("operation %s = %+v, want status %s", id, r, want)
 		}
 	}
-	got := fmt.Sprint(fx.counter("reserved"), fx.counter("packed"), fx.counter("paid"), fx.items())
+	got := fmt.Sprint(fx.counter("reserved"), fx.counter("packed"), fx.counter("paid"), fx.itemCount())
 	if want := "2 15 2 0"; got != want {
 		t.Errorf("reserved, packed, paid, items are %s, want %s", got, want)
 	}

@@ -295,7 +295,7 @@ func TestUnknownOperationIsLeftAlone(t *testing.T) {
 			}
 		}
 		if n := len(fx.log.messages()); n != 2 {
-			t.Errorf("the log has %d lines, want 2", n)
+			t.Errorf("the log has %d lines, want 2: a warning for each operation", n)
 		}
 	})
 }
@@ -431,7 +431,7 @@ func TestEndIsLoggedOnce(t *testing.T) {
 				t.Errorf("Run() of the other worker = %v, want no error", err)
 			}
 		}}, storetest.Clock(time.Now))
-		fx.engine = fx.engineOf(fx.kinds...)
+		fx.engine = fx.engineOf(fx.definitions...)
 		if r := fx.run("op"); r.Status != operation.Success {
 			t.Errorf("record = %+v, want success", r)
 		}

@@ -73,7 +73,7 @@ func TestRetryDependsOnError(t *testing.T) {
 		attempts int
 		message  string
 	}{
-		{"any error", errors.New("cause"), 5, "internal error"},
+		{"an error that is no fault", errors.New("cause"), 5, "internal error"},
 		{"an internal fault", fault.New(fault.Internal, "%s", public), 5, public},
 		{"a wrapped fault", fmt.Errorf("cause: %w", fault.New(fault.Conflict, "%s", public)), 1, public},
 		{"invalid", fault.New(fault.Invalid, "%s", public), 1, public},
@@ -263,6 +263,7 @@ func TestStepThatKillsWorkersFails(t *testing.T) {
 	checkDeaths(t, 3, 3, "memory or time")
 }
 
+// checkDeaths checks that a step with this State.MaxDeaths fails after want deaths, with message in its text for clients.
 func checkDeaths(t *testing.T, maxDeaths, want int, message string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,17 +17,17 @@ import (
 
 // fixture is an engine over a table in memory. In a synctest bubble it uses the bubble's clock.
 type fixture struct {
-	t       testing.TB
-	backend *memory.Backend
-	table   *store.Table
-	engine  *operation.Engine
-	kinds   []operation.Definition // the definitions of engine
-	log     *logRecorder
+	t           testing.TB
+	backend     *memory.Backend
+	table       *store.Table
+	engine      *operation.Engine
+	definitions []operation.Definition // the definitions of engine
+	log         *logRecorder
 }
 
 func newFixture(t testing.TB, definitions ...operation.Definition) *fixture {
 	t.Helper()
-	fx := &fixture{t: t, backend: memory.New(), kinds: definitions, log: &logRecorder{t: t}}
+	fx := &fixture{t: t, backend: memory.New(), definitions: definitions, log: &logRecorder{t: t}}
 	fx.table = storetest.NewWithBackend(t, fx.backend, storetest.Clock(time.Now))
 	fx.engine = fx.engineOf(definitions...)
 	return fx

@@ -21,6 +21,7 @@ func allItems(context.Context, operation.Step) (store.Query, error) {
 	return store.Query{PK: "items"}, nil
 }
 
+// fill stores n items.
 func (fx *fixture) fill(n int) {
 	fx.t.Helper()
 	for from := 0; from < n; from += store.MaxWrites {
@@ -32,7 +33,8 @@ func (fx *fixture) fill(n int) {
 	}
 }
 
-func (fx *fixture) items() int {
+// itemCount returns the number of items that are left.
+func (fx *fixture) itemCount() int {
 	fx.t.Helper()
 	n, err := fx.table.Count(fx.t.Context(), store.Query{PK: "items"})
 	if err != nil {
@@ -66,12 +68,13 @@ func TestDrainFillsTransactions(t *testing.T) {
 		fx.begin("op", "one")
 		meter := &store.Meter{}
 		r, err := fx.engine.Run(store.WithMeter(t.Context(), meter), "op")
-		if err != nil || r.Status != operation.Success || fx.items() != 0 {
-			t.Fatalf("Run() = %+v, %v with %d items left, want success with none", r, err, fx.items())
+		if err != nil || r.Status != operation.Success || fx.itemCount() != 0 {
+			t.Fatalf("Run() = %+v, %v with %d items left, want success with none", r, err, fx.itemCount())
 		}
 		if r.Steps != 5 { // each step makes at most 2,000 writes
 			t.Errorf("10,000 deletes take %d steps, want 5", r.Steps)
 		}
+		// The last transaction of a page is not full. One commit is for the first lease, and one for the end of each step.
 		if u := meter.Usage(); u.Commits > 10_000/store.MaxWrites*6/5+1+r.Steps {
 			t.Errorf("10,000 deletes use %+v in %d steps, want at most %d commits",
 				u, r.Steps, 10_000/store.MaxWrites*6/5+1+r.Steps)
@@ -79,6 +82,7 @@ func TestDrainFillsTransactions(t *testing.T) {
 	})
 }
 
+// TestDrainOfLargeItem checks a Change with more writes for one item than a step may make: further steps continue it.
 func TestDrainOfLargeItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fx *fixture
@@ -104,9 +108,9 @@ func TestDrainOfLargeItem(t *testing.T) {
 		fx.fill(childCount)
 		fx.commit(store.Put(store.Key{PK: "parents", SK: "p"}, struct{}{}))
 		fx.begin("op", "one")
-		if r := fx.run("op"); r.Status != operation.Success || r.Steps < childCount/200 || fx.items() != 0 {
+		if r := fx.run("op"); r.Status != operation.Success || r.Steps < childCount/200 || fx.itemCount() != 0 {
 			t.Errorf("Run() = %+v with %d items left, want success after at least %d steps with none",
-				r, fx.items(), childCount/200)
+				r, fx.itemCount(), childCount/200)
 		}
 		if len(fx.backend.Items()) != 1 { // only the operation's record is left
 			t.Errorf("%d items in the table, want only the record of the operation", len(fx.backend.Items()))

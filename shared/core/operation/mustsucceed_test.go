@@ -27,15 +27,15 @@ func TestMustSucceedRetriesForever(t *testing.T) {
 		"a retryable error of the store": store.ErrRetryable,
 		"an internal error":              errors.New("cause"),
 		"a conflict":                     fault.New(fault.Conflict, "no"),
-		"an impossible result":           nil,
+		"an invalid result":              nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const failures = 90
-				attempts, last, longest := 0, time.Now(), time.Duration(0)
+				attempts, previous, longest := 0, time.Now(), time.Duration(0)
 				fx := newFixture(t, mustSucceedDefinition(func(ctx context.Context, s operation.Step) (operation.Result, error) {
 					attempts++
-					longest, last = max(longest, time.Since(last)), time.Now()
+					longest, previous = max(longest, time.Since(previous)), time.Now()
 					if attempts > failures {
 						return addTask("effect", 1)(ctx, s)
 					}
@@ -91,7 +91,7 @@ func TestMustSucceedDelaysAfterDeaths(t *testing.T) {
 }
 
 // TestStuckOperationRaisesAlarm checks that the first failures, which are normal, raise
-// no alarm. Each later attempt must raise the alarm, with the installation's name.
+// no alarm. Each later failure must raise the alarm, with the table's name.
 func TestStuckOperationRaisesAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
@@ -126,8 +126,8 @@ func TestStuckOperationRaisesAlarm(t *testing.T) {
 				}
 			}
 		}
-		if alarms != 4 { // attempts 10 to 13
-			t.Errorf("%d alarms, want 4", alarms)
+		if alarms != 4 {
+			t.Errorf("%d alarms after 13 failed attempts, want 4, for the attempts 10 to 13", alarms)
 		}
 	})
 }
@@ -167,6 +167,7 @@ func TestListAndResume(t *testing.T) {
 			t.Errorf("IsLate() of waiting, new, and new in 3 minutes = %t, %t, %t, want true, false, true",
 				listed[0].IsLate(now), listed[1].IsLate(now), listed[1].IsLate(now.Add(3*time.Minute)))
 		}
+		// Continue until the next attempt is so far away that Run does not make it.
 		for time.Until(fx.read("waiting").DueOn) < time.Minute {
 			fx.sweep()
 			time.Sleep(time.Second)
@@ -193,7 +194,8 @@ func TestListAndResume(t *testing.T) {
 	})
 }
 
-// TestResumeOfFailedOperation checks that the operation continues where it stopped.
+// TestResumeOfFailedOperation checks that Resume continues an operation that has failed in an
+// older release, if the operation's state has MustSucceed in this release.
 func TestResumeOfFailedOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		older := singleState(operation.State{Task: func(context.Context, operation.Step) (operation.Result, error) {
@@ -206,7 +208,7 @@ func TestResumeOfFailedOperation(t *testing.T) {
 		}
 		fx.engine = fx.engineOf(mustSucceedDefinition(addTask("effect", 1)))
 		if _, err := fx.engine.Resume(t.Context(), "op"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Resume() of a failed operation = %v, want no error", err)
 		}
 		if r := fx.untilEnd("op"); r.Status != operation.Success || r.TTL == 0 || fx.counter("effect") != 1 {
 			t.Errorf("record after Resume() = %+v with %d effects, want success with a TTL and 1 effect", r,

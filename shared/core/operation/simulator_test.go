@@ -93,7 +93,7 @@ func (b *bucket) all() any {
 	return maps.Clone(b.objects)
 }
 
-func orders() operationtest.Scenario {
+func orderScenario() operationtest.Scenario {
 	objects := &bucket{}
 	return operationtest.Scenario{
 		Definitions: func(w *operationtest.Worker) []operation.Definition { return orderDefinitions(w, objects) },
@@ -108,7 +108,7 @@ func orders() operationtest.Scenario {
 	}
 }
 
-func TestSimulatorOrders(t *testing.T) { operationtest.Simulate(t, orders, runs) }
+func TestSimulatorOrders(t *testing.T) { operationtest.Simulate(t, orderScenario, runs) }
 
 // shopScenario is a cascade that deletes 60 customers with three things each.
 func shopScenario() operationtest.Scenario {

@@ -96,14 +96,14 @@ func (fx *fixture) unresponsiveEngine(key store.Key) *operation.Engine {
 		func(o *store.Options) {
 			o.Random = rand.NewChaCha8([32]byte{1}) // two tables must not generate the same tokens
 		})
-	engine, err := operation.New(table, fx.kinds, fx.options())
+	engine, err := operation.New(table, fx.definitions, fx.options())
 	if err != nil {
 		fx.t.Fatal(err)
 	}
 	return engine
 }
 
-// unresponsiveBackend does not respond for one key.
+// unresponsiveBackend returns store.ErrRetryable for reads of one key, as a table that does not respond does.
 type unresponsiveBackend struct {
 	store.Backend
 	key store.Key

@@ -36,7 +36,7 @@ func TestExpireLeases(t *testing.T) {
 		synctest.Wait()
 		planned := fx.read("build-2")
 
-		next := fx.engineOf(fx.kinds...)
+		next := fx.engineOf(fx.definitions...)
 		if expired, err := next.ExpireLeases(t.Context()); err != nil || expired != 1 {
 			t.Fatalf("ExpireLeases() = %d, %v, want 1 lease that is ended", expired, err)
 		}
@@ -49,7 +49,7 @@ func TestExpireLeases(t *testing.T) {
 		}
 		for _, id := range []string{"build-1", "build-2"} {
 			if r := fx.read(id); r.Status != operation.Success {
-				t.Errorf("after ExpireLeases and Sweep at once: status of %s = %s, want %s", id, r.Status, operation.Success)
+				t.Errorf("status of %s after ExpireLeases() and Sweep() = %s, want %s", id, r.Status, operation.Success)
 			}
 		}
 		close(hang)
@@ -83,7 +83,7 @@ func TestExpiredLeaseCountsAsDeath(t *testing.T) {
 			go func() { _, _ = fx.engine.Run(context.WithoutCancel(t.Context()), "build-1") }()
 			synctest.Wait()
 			if ended, err := fx.engine.ExpireLeases(t.Context()); err != nil || ended != 1 {
-				t.Fatalf("ExpireLeases() = %d, %v, want 1", ended, err)
+				t.Fatalf("ExpireLeases() = %d, %v, want 1 lease that is ended", ended, err)
 			}
 		}
 		fx.sweep()

@@ -103,7 +103,7 @@ func corruptions() map[string]func(*Scenario) {
 				return err
 			}
 		},
-		"a failed call without a retry": func(s *Scenario) {
+		"a task that ignores a failed call": func(s *Scenario) {
 			s.Definitions = func(w *Worker) []operation.Definition {
 				d := countingDefinition(func(ctx context.Context, step operation.Step) (operation.Result, error) {
 					reached := w.Call(ctx, "ask", func() error { return nil }) == nil
