@@ -128,7 +128,7 @@ func TestDemandLearnsShare(t *testing.T) {
 		{"unknown grants", -1, 0, 10, 100, 0, 110},
 		{"the record was empty", -1, 0, 10, 0, 0, 10},
 		{"four times as many units leased by others", 100, 0, 10, 140, 0.2, 150},
-		{"all units leased by others", 0, 0, 10, 30, 0.25, 40},
+		{"all earlier units leased by others", 0, 0, 10, 30, 0.25, 40},
 		{"no units leased by others", 100, 0, 10, 100, 1, 110},
 		{"units returned by others", 100, 0, 10, 60, 1, 70},
 		{"the average with a known share", 100, 0.6, 10, 140, 0.4, 150},

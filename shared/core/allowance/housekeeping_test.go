@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestFailuresWithoutWaitersAreLogged checks that failures with
-// waiters are not logged, because the waiters receive the error.
+// TestFailuresWithoutWaitersAreLogged checks that a failed lease is logged if no caller waits
+// for it. A failure with waiters must not be logged, because the waiters receive the error.
 func TestFailuresWithoutWaitersAreLogged(t *testing.T) {
 	// The keys are texts in the wanted line, "" for no line.
 	for want, take := range map[string]func(*Pool, context.Context, Allowance, int64) (Decision, error){
@@ -131,6 +131,7 @@ func TestShareNeedsTwoReads(t *testing.T) {
 	}
 }
 
+// TestReclaimTwiceAtSameTime checks that a second call of reclaim within a horizon takes no new sample.
 func TestReclaimTwiceAtSameTime(t *testing.T) {
 	s := newSlot(minutePeriod(), 100, 0)
 	s.leased = 60

@@ -139,7 +139,8 @@ func openTable(seed uint64, nth byte, b store.Backend) *store.Table {
 }
 
 // quotaHistory runs four instances, each with two callers, and returns the results of their operations.
-// Meanwhile limits and periods change, and some instances die and their units are reclaimed.
+// Meanwhile limits and periods change, and some instances die and their units are reclaimed. If
+// exact is false, the instances also lease the last units ahead (see quotaModel).
 func quotaHistory(t *testing.T, seed uint64, exact bool) []porcupine.Operation {
 	table := memory.New()
 	reader := openTable(seed, 100, table)

@@ -225,7 +225,7 @@ func TestQuotasAreSparing(t *testing.T) {
 		{1, 400, 60},
 		{4, 5, 3},
 	} {
-		t.Run(fmt.Sprint(tt.instances, " of ", tt.rate), func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.instances, " instances with ", tt.rate, " requests a second each"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, 10_000_000, 30*24*time.Hour)
 				f.quota = true

@@ -154,7 +154,7 @@ func TestEndedPeriodsAreForgotten(t *testing.T) {
 			n += len(pl.shards[i].slots)
 		}
 		if n > 2 {
-			t.Errorf("slots after 10 periods = %d, want at most 2, of the current and the last period", n)
+			t.Errorf("slots after 10 periods = %d, want at most 2, of the current and the previous period", n)
 		}
 	})
 }

@@ -86,16 +86,16 @@ const (
 	succeed effect = iota
 	throttle
 	loseReply
-	refuse        // not applied, and not repeated
-	applyAndFail  // applied, not repeated, and the caller does not know
-	forgetAndLate // applied, and repeated after its token was forgotten
+	refuse       // not applied, and not repeated
+	applyAndFail // applied, not repeated, and the caller does not know
+	applyTwice   // applied, and applied again after the table has forgotten its token
 )
 
 var errSimulated = errors.New("simulated failure")
 
 func (i *instance) now() time.Time { return time.Now().Add(time.Duration(i.skew.Load())) }
 
-// gate waits for permission to apply a backend call.
+// gate waits until the run has decided about a backend call. It then calls apply as the decision says.
 func (i *instance) gate(ctx context.Context, name string, apply func(token string) error) error {
 	c := &call{instance: i, name: name, proceed: make(chan effect, 1)}
 	i.run.mu.Lock()
@@ -122,7 +122,7 @@ func (i *instance) gate(ctx context.Context, name string, apply func(token strin
 	case applyAndFail:
 		_ = apply("")
 		return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, errSimulated)
-	case forgetAndLate:
+	case applyTwice:
 		if err := apply(""); err != nil {
 			return err
 		}
@@ -234,6 +234,7 @@ func (si *simulation) pending() []*call {
 	return slices.Clone(si.calls)
 }
 
+// release lets a waiting call continue, with the effect e.
 func (si *simulation) release(c *call, e effect) {
 	si.mu.Lock()
 	si.calls = slices.DeleteFunc(si.calls, func(o *call) bool { return o == c })
@@ -246,6 +247,7 @@ func (si *simulation) release(c *call, e effect) {
 // failures the table would stop repeating the call, and it would be unknown whether a commit was made.
 const maxRetries = 6
 
+// effect returns a random effect for a call.
 func (si *simulation) effect(c *call) effect {
 	weights := []int{70, 10, 15, 0, 0, 0}
 	if si.lossy {

@@ -263,7 +263,8 @@ func TestStepThatKillsWorkersFails(t *testing.T) {
 	checkDeaths(t, 3, 3, "memory or time")
 }
 
-// checkDeaths checks that a step with this State.MaxDeaths fails after want deaths, with message in its text for clients.
+// checkDeaths checks that a step with this State.MaxDeaths fails after want deaths, and that message is a part of the
+// operation's message.
 func checkDeaths(t *testing.T, maxDeaths, want int, message string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
