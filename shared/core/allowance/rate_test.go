@@ -162,9 +162,9 @@ func (f *rateFleet) maxPerSecond() (maximum int64) {
 	return maximum
 }
 
-// maxAdmittedPerSecond runs a fleet of eight instances over a table, which fails sometimes if the seed is even. The
-// instances' clocks are seconds apart, run at different speeds and jump. maxAdmittedPerSecond returns the largest number
-// of requests that were admitted in one second.
+// maxAdmittedPerSecond runs a fleet of eight instances over a table, which fails sometimes if the seed is even.
+// The instances' clocks are seconds apart, run at different speeds and jump. maxAdmittedPerSecond returns the
+// largest number of requests that were admitted in one second.
 func maxAdmittedPerSecond(t *testing.T, seed uint64) (maximum int64) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newRateFleet(t, seed, 8, true)

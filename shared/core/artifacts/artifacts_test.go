@@ -116,7 +116,8 @@ func TestUnreadableArtifactReturnsError(t *testing.T) {
 	}
 }
 
-// TestArtifactFormats also checks that an artifact's name ends with its format.
+// TestArtifactFormats checks that this release reads artifacts of each format that it
+// supports, and that FormatOf returns an artifact's format from its name.
 func TestArtifactFormats(t *testing.T) {
 	s := open(blob.NewMemory(time.Now), &rootKey{})
 	names := map[string]bool{}

@@ -206,7 +206,7 @@ func TestDescendsFromComparesKeys(t *testing.T) {
 		want    bool
 	}{{root, true}, {other, false}} {
 		if descends, err := root.DescendsFrom(c.earlier); err != nil || descends != c.want {
-			t.Errorf("DescendsFrom() = %t, %v, want %t", descends, err, c.want)
+			t.Errorf("DescendsFrom(the same root key: %t) = %t, %v, want %t", c.want, descends, err, c.want)
 		}
 	}
 }

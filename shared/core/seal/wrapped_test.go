@@ -138,7 +138,7 @@ func TestRootKeyIsFetchedAgainAfterMaxAge(t *testing.T) {
 		}
 		time.Sleep(time.Hour - time.Nanosecond)
 		if _, err := sealer.Open(t.Context(), sealed, "record"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Open() within the maximum age = %v, want no error", err)
 		}
 		if service.unwraps != 1 || s.reads != 1 {
 			t.Errorf("%d unwraps and %d reads within the age, want 1 and 1", service.unwraps, s.reads)

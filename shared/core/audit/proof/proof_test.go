@@ -58,7 +58,7 @@ func header(key ed25519.PrivateKey, links []proof.Link) proof.Header {
 	}.Signed(key)
 }
 
-// exportFile returns an export with the given links.
+// exportFile returns an export with the header h and the given links. It sets h.First and h.Last to the links' numbers.
 func exportFile(t *testing.T, h proof.Header, links []proof.Link) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -197,7 +197,7 @@ func TestChangedExportIsReported(t *testing.T) {
 			"record 2 was removed, as was all up to record 2",
 		},
 		{"the last record removed", links[:2], proof.Commitment{}, "record 3 was removed"},
-		{"two records exchanged", []proof.Link{links[1], links[0], links[2]}, proof.Commitment{}, "record 1 was removed"},
+		{"the first two records exchanged", []proof.Link{links[1], links[0], links[2]}, proof.Commitment{}, "record 1 was removed"},
 		{
 			"the last two records exchanged",
 			[]proof.Link{links[0], links[2], links[1]},

@@ -33,8 +33,8 @@ type fixture struct {
 	table    *store.Table
 	key      *rootKey
 	now      time.Time
-	stream   []store.StreamRecord
-	recorded int
+	stream   []store.StreamRecord // the changes since the last call of takeEvents
+	recorded int                  // the number of records that were committed
 	*trail.Trail
 }
 

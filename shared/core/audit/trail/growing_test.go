@@ -18,8 +18,8 @@ import (
 type growingBackend struct {
 	store.Backend
 	mu        sync.Mutex
-	queries   map[string]int // the number of reads of partitions whose reads make the chain grow
-	remaining map[string]int // the number of further reads of a partition that make the chain grow
+	queries   map[string]int // the number of queries of each partition that is in it; each query makes the chain grow
+	remaining map[string]int // the number of further queries of a partition that make the chain grow
 	grow      func()
 }
 

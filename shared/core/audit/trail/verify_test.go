@@ -112,7 +112,7 @@ func TestVerifyDetectsChanges(t *testing.T) {
 			}
 			fx.set(k[4], store.Set(store.At("entry"), strings.Replace(l.Entry, "akey_1", "akey_2", 1)))
 		}, "record 5 was altered: its content"},
-		{"an expired record", func(fx *fixture, k []store.Key, _ map[store.Key]store.Item) {
+		{"a record with an earlier expiry, which hides it", func(fx *fixture, k []store.Key, _ map[store.Key]store.Item) {
 			fx.set(k[4], store.Set(store.At("ttl"), 1))
 		}, "record 5 was removed"},
 		{"a record with a later expiry", func(fx *fixture, k []store.Key, _ map[store.Key]store.Item) {
