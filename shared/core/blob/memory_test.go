@@ -89,7 +89,8 @@ func TestConcurrentClones(t *testing.T) {
 	}
 }
 
-// TestDryRunChangesNoObjects also checks that a dry run receives an upload address whose host does not exist.
+// TestDryRunChangesNoObjects checks that a dry run can read and cannot change
+// objects, and that it receives an upload address whose host does not exist.
 func TestDryRunChangesNoObjects(t *testing.T) {
 	m := blob.NewMemory(time.Now)
 	m.Upload("kept", []byte("x"))

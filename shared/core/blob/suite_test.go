@@ -47,7 +47,7 @@ var (
 type testBucket struct {
 	bucket
 	upload    func(t *testing.T, key string, body []byte)
-	s3        bool // uses HTTP
+	s3        bool // the bucket is in S3, which listens at the upload URLs
 	singleUse bool // accepts only one upload to each URL
 }
 
@@ -331,10 +331,10 @@ func TestPresignedURLRefusesOtherRequests(t *testing.T) {
 			"another access key": {
 				http.MethodPut, withQuery(t, address, "X-Amz-Credential", "else/20260101/us-east-1/s3/aws4_request"),
 			},
-			"broken signature": {http.MethodPut, withQuery(t, address, "X-Amz-Signature", strings.Repeat("0", 64))},
+			"a broken signature": {http.MethodPut, withQuery(t, address, "X-Amz-Signature", strings.Repeat("0", 64))},
 		} {
 			if code := send(t, tc.method, tc.address, []byte("x")); code < 400 || code >= 500 {
-				t.Errorf("%s: status = %d, want 4xx", name, code)
+				t.Errorf("request with %s: status = %d, want 4xx", name, code)
 			}
 		}
 		for _, key := range []string{"right", "wrong"} {

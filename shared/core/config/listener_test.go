@@ -93,7 +93,7 @@ func TestCheckAddress(t *testing.T) {
 	}
 }
 
-// TestStandardHTTPIsLogged also checks that nothing is logged if the setting is not set.
+// TestStandardHTTPIsLogged checks that the setting is logged once if it is set, and not otherwise.
 func TestStandardHTTPIsLogged(t *testing.T) {
 	for standard, want := range map[bool]int{true: 1, false: 0} {
 		var lines strings.Builder

@@ -63,7 +63,7 @@ type flakyBackend struct {
 	// unusualPages makes Page return unusual pages: empty pages before the end
 	// and small pages, as DynamoDB may, and pages that also have items of the first page.
 	unusualPages bool
-	n            int // the number of unusual pages
+	n            int // the number of calls of Page if unusualPages is set
 }
 
 func (b *flakyBackend) Page(ctx context.Context, after store.Key, limit int) ([]store.Item, store.Key, error) {
@@ -142,6 +142,7 @@ type testData struct {
 	token  string
 }
 
+// must returns a function that returns v. The function fails the test if err is not nil.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -232,15 +233,16 @@ func (fx *fixture) status() rotation.Status {
 	return must(durable.Rotation(fx.process()).Status(fx.Context()))(fx)
 }
 
-// rotate runs a rotation to its end, and calls onStage at each stage.
-func (fx *fixture) rotate(onStage func(rotation.Status)) {
+// rotate runs a rotation to its end. It calls onStatus with the status before each sweep, and in the
+// end. So onStatus can be called several times at one stage. onStatus can be nil.
+func (fx *fixture) rotate(onStatus func(rotation.Status)) {
 	fx.Helper()
 	number := fx.status().Number
 	must(durable.Rotation(fx.process()).Start(fx.Context(), "auditor"))(fx)
 	for rounds := 0; ; rounds++ {
 		status := fx.status()
-		if onStage != nil {
-			onStage(status)
+		if onStatus != nil {
+			onStatus(status)
 		}
 		if status.EndedOn != nil {
 			if status.Number != number+1 || status.Other != 0 {

@@ -200,7 +200,7 @@ func TestStaleProcessRenewsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		calls := 0
-		fx.object = func(context.Context, string) (bool, bool, error) { calls++; return true, true, nil }
+		fx.renewObject = func(context.Context, string) (bool, bool, error) { calls++; return true, true, nil }
 		_, err := fx.renew(t.Context(), operation.Step{ID: "op"})
 		fx.keys.refreshes = 0
 		_, errObjects := fx.renewObjects(t.Context(), operation.Step{ID: "op"})
@@ -346,7 +346,7 @@ func TestFailureEndsAStep(t *testing.T) {
 			t.Errorf("renew() with writes that fail %s = %v, want %v", name, err, errTable)
 		}
 	}
-	fx.object = func(context.Context, string) (bool, bool, error) { return false, true, errTable }
+	fx.renewObject = func(context.Context, string) (bool, bool, error) { return false, true, errTable }
 	if err := fx.bucket.Put(t.Context(), "o/1", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func TestEachObjectIsRenewedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
-	fx.object = func(_ context.Context, objectKey string) (bool, bool, error) {
+	fx.renewObject = func(_ context.Context, objectKey string) (bool, bool, error) {
 		got[objectKey]++
 		return objectKey < "o/200", objectKey != "o/249", nil
 	}

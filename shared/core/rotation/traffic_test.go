@@ -109,10 +109,10 @@ func (t *traffic) bulk(s *keys.Service, n int, stage string) {
 func TestKeyRequestsDuringRotation(t *testing.T) {
 	w := newTraffic(t)
 	w.changeKeys("before")
-	last := "before"
+	previous := "before"
 	w.rotate(func(s rotation.Status) {
-		if s.Stage != last {
-			last = s.Stage
+		if s.Stage != previous {
+			previous = s.Stage
 			w.changeKeys(s.Stage)
 		}
 	})

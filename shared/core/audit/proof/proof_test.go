@@ -197,7 +197,12 @@ func TestChangedExportIsReported(t *testing.T) {
 			"record 2 was removed, as was all up to record 2",
 		},
 		{"the last record removed", links[:2], proof.Commitment{}, "record 3 was removed"},
-		{"the first two records exchanged", []proof.Link{links[1], links[0], links[2]}, proof.Commitment{}, "record 1 was removed"},
+		{
+			"the first two records exchanged",
+			[]proof.Link{links[1], links[0], links[2]},
+			proof.Commitment{},
+			"record 1 was removed",
+		},
 		{
 			"the last two records exchanged",
 			[]proof.Link{links[0], links[2], links[1]},

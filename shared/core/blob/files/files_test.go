@@ -196,10 +196,10 @@ func TestOpenReaderSurvivesDelete(t *testing.T) {
 // TestDamagedFileReturnsError checks that a read of a damaged file returns an error with advice.
 func TestDamagedFileReturnsError(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
-		"flipped": func(path string) error { return os.WriteFile(path, []byte("cantent"), 0o600) },
-		"cut":     func(path string) error { return os.Truncate(path, 3) },
-		"longer":  func(path string) error { return os.WriteFile(path, []byte("contents"), 0o600) },
-		"missing": os.Remove,
+		"a changed byte":   func(path string) error { return os.WriteFile(path, []byte("cantent"), 0o600) },
+		"a truncated file": func(path string) error { return os.Truncate(path, 3) },
+		"a longer file":    func(path string) error { return os.WriteFile(path, []byte("contents"), 0o600) },
+		"no file":          os.Remove,
 	} {
 		fx := newFixture(t)
 		fx.put(t, "sources/a", "content")
@@ -247,7 +247,7 @@ func TestUploadURLRefusesOtherRequests(t *testing.T) {
 		"empty signature":  {http.MethodPut, withQuery("signature", ""), 403},
 	} {
 		if code := fx.send(t, tc.method, tc.address, strings.NewReader("x")); code != tc.want {
-			t.Errorf("%s: status = %d, want %d", name, code, tc.want)
+			t.Errorf("request with %s: status = %d, want %d", name, code, tc.want)
 		}
 	}
 	if found := fx.stored(t); len(found)+len(fx.uploaded) != 0 {
@@ -435,7 +435,8 @@ func TestImportedObjectKeepsItsETag(t *testing.T) {
 	}
 }
 
-// TestDryRunChangesNoFiles also checks that a dry run receives an upload address whose host does not exist.
+// TestDryRunChangesNoFiles checks that a dry run cannot store or delete
+// objects, and that it receives an upload address whose host does not exist.
 func TestDryRunChangesNoFiles(t *testing.T) {
 	fx := newFixture(t)
 	ctx, _ := dryrun.Begin(t.Context())

@@ -75,10 +75,11 @@ func (fx *fixture) remove(t *testing.T, name string) {
 	}
 }
 
-func (fx *fixture) want(t *testing.T, err error, kind fault.Kind) {
+// checkFault checks that an error is a fault of this kind. The kind 0 means that there must be no error.
+func (fx *fixture) checkFault(t *testing.T, err error, kind fault.Kind) {
 	t.Helper()
 	if kind == 0 && err != nil || kind != 0 && !fault.Is(err, kind) {
-		t.Fatalf("error = %v, want a fault of kind %v (0 means no error)", err, kind)
+		t.Fatalf("error of the call in this line = %v, want a fault of kind %v (0 means no error)", err, kind)
 	}
 }
 
@@ -89,18 +90,18 @@ func TestLimitIsExactInBothDirections(t *testing.T) {
 	const limit = 7
 	fx := newFixture(t, limit)
 	for i := range limit {
-		fx.want(t, fx.create(t.Context(), i%2, fmt.Sprint(i), limits.Projects, nil), 0)
+		fx.checkFault(t, fx.create(t.Context(), i%2, fmt.Sprint(i), limits.Projects, nil), 0)
 	}
 	for process := range fx.counts {
-		fx.want(t, fx.create(t.Context(), process, "more", limits.Projects, nil), fault.Forbidden)
+		fx.checkFault(t, fx.create(t.Context(), process, "more", limits.Projects, nil), fault.Forbidden)
 	}
 	for i := range 3 {
 		fx.remove(t, fmt.Sprint(i))
 	}
 	for i := range 3 {
-		fx.want(t, fx.create(t.Context(), i%2, fmt.Sprint("again", i), limits.Projects, nil), 0)
+		fx.checkFault(t, fx.create(t.Context(), i%2, fmt.Sprint("again", i), limits.Projects, nil), 0)
 	}
-	fx.want(t, fx.create(t.Context(), 0, "more", limits.Projects, nil), fault.Forbidden)
+	fx.checkFault(t, fx.create(t.Context(), 0, "more", limits.Projects, nil), fault.Forbidden)
 }
 
 // TestLimitHoldsDuringConcurrentCreate lets another process create all things that are still allowed, between
@@ -110,14 +111,14 @@ func TestLimitHoldsDuringConcurrentCreate(t *testing.T) {
 		t.Run(fmt.Sprint(before, " existing things"), func(t *testing.T) {
 			fx := newFixture(t, 3)
 			for i := range before {
-				fx.want(t, fx.create(t.Context(), 0, fmt.Sprint(i), limits.Projects, nil), 0)
+				fx.checkFault(t, fx.create(t.Context(), 0, fmt.Sprint(i), limits.Projects, nil), 0)
 			}
 			err := fx.create(t.Context(), 0, "mine", limits.Projects, func() {
 				for i := before; i < 3; i++ {
-					fx.want(t, fx.create(t.Context(), 1, fmt.Sprint(i), limits.Projects, nil), 0)
+					fx.checkFault(t, fx.create(t.Context(), 1, fmt.Sprint(i), limits.Projects, nil), 0)
 				}
 			})
-			fx.want(t, err, fault.Forbidden)
+			fx.checkFault(t, err, fault.Forbidden)
 			if n, err := fx.countThings(t.Context()); n != 3 || err != nil {
 				t.Errorf("countThings() after a refused create = %d, %v, want 3", n, err)
 			}
@@ -137,19 +138,19 @@ func TestThingsOfOlderReleaseCount(t *testing.T) {
 	}
 	createByOlderRelease("a")
 	createByOlderRelease("b")
-	fx.want(t, fx.create(t.Context(), 0, "c", limits.Projects, nil), 0)
+	fx.checkFault(t, fx.create(t.Context(), 0, "c", limits.Projects, nil), 0)
 	createByOlderRelease("d") // while this release runs: counted within a day
 	fx.now = fx.now.Add(25 * time.Hour)
-	fx.want(t, fx.create(t.Context(), 0, "e", limits.Projects, nil), fault.Forbidden)
+	fx.checkFault(t, fx.create(t.Context(), 0, "e", limits.Projects, nil), fault.Forbidden)
 	fx.remove(t, "a")
-	fx.want(t, fx.create(t.Context(), 1, "e", limits.Projects, nil), 0)
+	fx.checkFault(t, fx.create(t.Context(), 1, "e", limits.Projects, nil), 0)
 }
 
 // TestThingsAreCountedOnce checks that the things are counted when the bound is unknown, and not again below the limit.
 func TestThingsAreCountedOnce(t *testing.T) {
 	fx := newFixture(t, 100)
 	for i := range 100 {
-		fx.want(t, fx.create(t.Context(), i%2, fmt.Sprint(i), limits.Projects, nil), 0)
+		fx.checkFault(t, fx.create(t.Context(), i%2, fmt.Sprint(i), limits.Projects, nil), 0)
 	}
 	if fx.countCalls != 1 {
 		t.Errorf("100 things were counted %d times, want once", fx.countCalls)
@@ -169,7 +170,7 @@ func TestCountsOfRefusedAccountAreRateLimited(t *testing.T) {
 		})
 	}
 	for i := range 3 {
-		fx.want(t, fx.create(t.Context(), i%2, fmt.Sprint(i), limits.Projects, nil), 0)
+		fx.checkFault(t, fx.create(t.Context(), i%2, fmt.Sprint(i), limits.Projects, nil), 0)
 	}
 	for second := range 3 {
 		fx.countCalls = 0
@@ -191,29 +192,29 @@ func TestCountsOfRefusedAccountAreRateLimited(t *testing.T) {
 				second, fx.countCalls, full, throttled)
 		}
 		other, err := fx.counts[0].Load(t.Context(), "globex", limits.Projects)
-		fx.want(t, err, 0)
+		fx.checkFault(t, err, 0)
 		reservation, err := other.Reserve(t.Context(), 3, func(context.Context) (int64, error) { return 0, nil })
-		fx.want(t, err, 0)
+		fx.checkFault(t, err, 0)
 		if second == 0 {
-			fx.want(t, fx.table.Commit(t.Context(), reservation), 0)
+			fx.checkFault(t, fx.table.Commit(t.Context(), reservation), 0)
 		}
 		_, err = other.Reserve(t.Context(), 1, func(context.Context) (int64, error) { return 3, nil })
-		fx.want(t, err, fault.Forbidden) // counted at the rate of the other account
+		fx.checkFault(t, err, fault.Forbidden) // counted at the rate of the other account
 		fx.now = fx.now.Add(time.Second)
 	}
 	fx.remove(t, "0")
-	fx.want(t, fx.create(t.Context(), 0, "more", limits.Projects, nil), 0)
+	fx.checkFault(t, fx.create(t.Context(), 0, "more", limits.Projects, nil), 0)
 }
 
 // TestOwnLimitAppliesImmediately sets the account's own value
 // above and below the installation's value, and then removes it.
 func TestOwnLimitAppliesImmediately(t *testing.T) {
 	fx := newFixture(t, 2)
-	set := func(value int64) { fx.want(t, fx.counts[1].Set(t.Context(), "acme", limits.Projects, value), 0) }
+	set := func(value int64) { fx.checkFault(t, fx.counts[1].Set(t.Context(), "acme", limits.Projects, value), 0) }
 	created := 0
 	create := func(kind fault.Kind, concurrent func()) {
 		t.Helper()
-		fx.want(t, fx.create(t.Context(), 0, fmt.Sprint(created), limits.Projects, concurrent), kind)
+		fx.checkFault(t, fx.create(t.Context(), 0, fmt.Sprint(created), limits.Projects, concurrent), kind)
 		if kind == 0 {
 			created++
 		}
@@ -231,8 +232,8 @@ func TestOwnLimitAppliesImmediately(t *testing.T) {
 	}
 	set(0)
 	create(fault.Forbidden, nil)
-	fx.want(t, fx.counts[0].Set(t.Context(), "acme", limits.Projects, limits.Projects.Max+1), fault.Invalid)
-	fx.want(t, fx.counts[0].Set(t.Context(), "acme", limits.Projects, -1), fault.Invalid)
+	fx.checkFault(t, fx.counts[0].Set(t.Context(), "acme", limits.Projects, limits.Projects.Max+1), fault.Invalid)
+	fx.checkFault(t, fx.counts[0].Set(t.Context(), "acme", limits.Projects, -1), fault.Invalid)
 	all, err := fx.counts[0].List(t.Context(), "acme")
 	if err != nil || len(all) != len(limits.PerAccount()) {
 		t.Fatalf("List() = %+v, %v, want %d limits", all, err, len(limits.PerAccount()))
@@ -254,7 +255,7 @@ func TestDayEndsAtMidnightUTC(t *testing.T) {
 		t.Helper()
 		n++
 		err := fx.create(t.Context(), n%2, fmt.Sprint(n), limits.Deployments, nil)
-		fx.want(t, err, kind)
+		fx.checkFault(t, err, kind)
 		return err
 	}
 	create(0)
@@ -275,11 +276,12 @@ func TestDayEndsAtMidnightUTC(t *testing.T) {
 func TestDailyLimitSurvivesWrongClock(t *testing.T) {
 	fx := newFixture(t, 2)
 	now := time.Date(2026, 11, 20, 23, 59, 50, 0, time.UTC)
+	n := 0
 	create := func(kind fault.Kind) error {
 		t.Helper()
-		fx.countCalls++
-		err := fx.create(t.Context(), 0, fmt.Sprint(fx.countCalls), limits.Deployments, nil)
-		fx.want(t, err, kind)
+		n++
+		err := fx.create(t.Context(), 0, fmt.Sprint(n), limits.Deployments, nil)
+		fx.checkFault(t, err, kind)
 		return err
 	}
 	for _, at := range []time.Time{now.AddDate(10, 0, 0), now} {
@@ -310,7 +312,7 @@ func TestValueIsCachedForHalfAMinute(t *testing.T) {
 	if v := value(); v != 2 {
 		t.Errorf("Value() before the change = %d, want 2", v)
 	}
-	fx.want(t, fx.counts[1].Set(t.Context(), "acme", limits.Projects, 9), 0)
+	fx.checkFault(t, fx.counts[1].Set(t.Context(), "acme", limits.Projects, 9), 0)
 	if v := value(); v != 2 {
 		t.Errorf("Value() immediately after the change = %d, want the cached 2", v)
 	}

@@ -118,11 +118,11 @@ func (o *oracle) Create(t *rapid.T) {
 	refused := fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Throttled)
 	switch {
 	case refused && o.maxCount+n <= int(o.value()) && !o.changed && o.olderReleaseEnded():
-		t.Fatalf("create %d = %v, want success with %d of %d", n, err, o.maxCount, o.value())
+		t.Fatalf("creating %d things = %v, want success with %d of %d", n, err, o.maxCount, o.value())
 	case refused, kill && !afterCommit:
 		return
 	case err != nil && !kill:
-		t.Fatalf("create %d = %v, want success", n, err)
+		t.Fatalf("creating %d things = %v, want success", n, err)
 	}
 	for i := range n {
 		o.existing[fmt.Sprint(base, "-", i)] = true
@@ -133,7 +133,7 @@ func (o *oracle) Create(t *rapid.T) {
 	}
 	o.observe()
 	if o.count() > int(o.value()) && !o.changed && o.olderReleaseEnded() {
-		t.Fatalf("create %d succeeds with %d of %d, want it refused", n, o.count(), o.value())
+		t.Fatalf("creating %d things succeeds with %d of %d, want it refused", n, o.count(), o.value())
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// racingBackend lets another holder take the slot of the next write for an hour, just before the write. It does this
-// for the next remaining writes. It records writes and counts queries. If queryErr is not nil, queries fail with it.
+// racingBackend lets a rival take the slot of a write for an hour, just before the write. It does this for as many
+// writes as remaining says. It records writes and counts queries. If queryErr is not nil, queries fail with it.
 type racingBackend struct {
 	*memory.Backend
 	table     *store.Table // over Backend
@@ -272,8 +272,8 @@ func TestLimitsHaveSeparateSlots(t *testing.T) {
 	}
 }
 
-// TestLoweredLimitKeepsHeldSlots also checks that a refusal counts only the
-// slots within the limit, and that the account gets a slot again when enough are returned.
+// TestLoweredLimitKeepsHeldSlots lowers the limit below the number of held slots. It checks that a refusal counts
+// only the slots within the limit, and that the account gets a slot again when all slots are returned.
 func TestLoweredLimitKeepsHeldSlots(t *testing.T) {
 	table := storetest.New(t)
 	s := open(table, fixedTime, 4)
