@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// pendingPrefix is the key prefix of records that the changes' transactions write,
-	// until package trail chains them. The records of an account are spread over Shards
-	// partitions, each in the order of time. The list and the table's stream read them.
+	// pendingPrefix is the key prefix of records that are not chained yet. The changes' transactions write these
+	// records, and package trail deletes a record when it chains it. The records of an account are spread over
+	// Shards partitions, each in the order of time. The list and the table's stream read them.
 	pendingPrefix store.KeyPrefix = "audit-new"
 	// chainedPrefix is the key prefix of records that package trail has chained, spread
 	// over ChainedShards partitions. The list and the verification of the chain read them.

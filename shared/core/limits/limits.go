@@ -62,8 +62,8 @@ type Limit struct {
 const defaultRemedy = "Delete one that nobody uses any more"
 
 // These are the limits. Defaults are generous: they stop runaway use, but not honest use.
-// Max of a Total limit bounds the work of one request that lists or counts the things (package
-// counts). Only Consumers can be higher, because package keys stores their number.
+// Max of a Total limit bounds the work of one request that lists or counts the things (package counts). Only
+// the Max of Consumers is not such a bound, because package keys stores the number of consumers.
 var (
 	AccountKeys = Limit{
 		Name: "account-keys", Default: 1_000, Max: 10_000, Plural: "account keys", Owner: "account",

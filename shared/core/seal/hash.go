@@ -36,7 +36,8 @@ type chainSet struct {
 	primary *chain
 }
 
-// chain computes the hashes of a purpose under one root key: each link hashes the result of the previous link.
+// chain computes the hashes of a purpose under one root key: the first link
+// hashes the text, and each further link hashes the result of the previous link.
 type chain struct {
 	number int
 	links  []*link
@@ -44,7 +45,8 @@ type chain struct {
 	prefix string
 }
 
-// link keeps HMAC states of one key for reuse, because creating a state costs as much as hashing a short text.
+// link hashes with the subkey of the root key that has this number. It keeps HMAC
+// states for reuse, because creating a state costs as much as hashing a short text.
 type link struct {
 	number int
 	pool   sync.Pool // of hash.Hash

@@ -86,8 +86,8 @@ func (w *Wrapped) Root(ctx context.Context) ([]byte, error) {
 
 // Ring implements Rings.
 func (w *Wrapped) Ring(ctx context.Context) (*Ring, error) {
-	if h := w.unexpired(); h != nil {
-		return h.ring, nil
+	if c := w.unexpired(); c != nil {
+		return c.ring, nil
 	}
 	select {
 	case w.fetching <- struct{}{}:
@@ -95,23 +95,23 @@ func (w *Wrapped) Ring(ctx context.Context) (*Ring, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if h := w.unexpired(); h != nil { // another caller has fetched meanwhile
-		return h.ring, nil
+	if c := w.unexpired(); c != nil { // another caller has fetched meanwhile
+		return c.ring, nil
 	}
-	h, err := w.fetch(ctx)
+	c, err := w.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w.cached.Store(h)
-	return h.ring, nil
+	w.cached.Store(c)
+	return c.ring, nil
 }
 
 // Expire makes the next call of Root or Ring fetch the keys again.
 func (w *Wrapped) Expire() {
-	for h := w.cached.Load(); h != nil; h = w.cached.Load() {
-		stale := *h
+	for c := w.cached.Load(); c != nil; c = w.cached.Load() {
+		stale := *c
 		stale.expiry = time.Time{}
-		if w.cached.CompareAndSwap(h, &stale) {
+		if w.cached.CompareAndSwap(c, &stale) {
 			return
 		}
 	}
@@ -156,30 +156,30 @@ func (r Root) SealLineageFor(successor Root) (sealed []byte, err error) {
 }
 
 func (w *Wrapped) unexpired() *cachedRing {
-	if h := w.cached.Load(); h != nil && w.now().Before(h.expiry) {
-		return h
+	if c := w.cached.Load(); c != nil && w.now().Before(c.expiry) {
+		return c
 	}
 	return nil
 }
 
 func (w *Wrapped) fetch(ctx context.Context) (*cachedRing, error) {
-	h := &cachedRing{expiry: w.now().Add(w.maxAge)} // computed before the read, so that keys are not used for longer
+	c := &cachedRing{expiry: w.now().Add(w.maxAge)} // computed before the read, so that keys are not used for longer
 	var err error
-	if h.stored, err = w.store.Load(ctx); err != nil {
+	if c.stored, err = w.store.Load(ctx); err != nil {
 		return nil, fmt.Errorf("read the wrapped root key: %w", err)
 	}
-	if h.stored == nil {
+	if c.stored == nil {
 		created, err := w.wrapper.Generate(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("make a root key: %w", err)
 		}
-		if h.stored, err = w.store.Create(ctx, created); err != nil {
+		if c.stored, err = w.store.Create(ctx, created); err != nil {
 			return nil, fmt.Errorf("store the wrapped root key: %w", err)
 		}
 	}
 	// Unwrap even a new key, for two reasons: another process may have stored
 	// its key first, and a key that cannot be unwrapped must not seal anything.
-	for _, stored := range h.stored.Roots {
+	for _, stored := range c.stored.Roots {
 		key, err := w.wrapper.Unwrap(ctx, stored.Wrapped)
 		if err != nil && stored.WrappedAlternate != nil {
 			key, err = w.wrapper.Unwrap(ctx, stored.WrappedAlternate)
@@ -187,15 +187,15 @@ func (w *Wrapped) fetch(ctx context.Context) (*cachedRing, error) {
 		if err != nil {
 			return nil, fmt.Errorf("unwrap the root key: %w", err)
 		}
-		h.keys = append(h.keys, key)
+		c.keys = append(c.keys, key)
 	}
-	if previous := w.cached.Load(); previous != nil && reflect.DeepEqual(previous.stored, h.stored) &&
-		reflect.DeepEqual(previous.keys, h.keys) {
-		h.ring = previous.ring // the ring caches keys that were derived from the root keys
-		return h, nil
+	if previous := w.cached.Load(); previous != nil && reflect.DeepEqual(previous.stored, c.stored) &&
+		reflect.DeepEqual(previous.keys, c.keys) {
+		c.ring = previous.ring // the ring caches keys that were derived from the root keys
+		return c, nil
 	}
-	h.ring, err = h.stored.open(h.keys)
-	return h, err
+	c.ring, err = c.stored.open(c.keys)
+	return c, err
 }
 
 // open returns the ring of the unwrapped keys.

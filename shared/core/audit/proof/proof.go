@@ -85,7 +85,7 @@ func ParsePublicKey(text string) (PublicKey, error) {
 	return raw, nil
 }
 
-// Verify reports whether the installation has signed a number and a hash in an account's chain with this signature.
+// Verify reports whether signature is the installation's signature for a number and a hash in an account's chain.
 func (k PublicKey) Verify(kind TextKind, accountID string, seq int64, hash, signature string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(signature) // strict, so that each signature has only one text
 	return err == nil && ed25519.Verify(ed25519.PublicKey(k), kind.message(accountID, seq, hash), raw)

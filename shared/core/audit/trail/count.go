@@ -52,7 +52,7 @@ type counter struct {
 	add   map[string]int64
 }
 
-// Count adds an entry.
+// Count adds an entry whose time is at to the counters of all its windows and actors.
 func (c counters) Count(accountID string, e audit.Entry, at time.Time) {
 	name := string(e.Action) + " " + outcome(e.Success)
 	for _, actor := range actors(e) {

@@ -169,9 +169,9 @@ func (r *listRequest) spans(ctx context.Context, level int, from, to time.Time) 
 	if last.Before(first) { // the range is within one window
 		return r.spans(ctx, level+1, from, to)
 	}
-	var n map[time.Time]int
+	var counted map[time.Time]int
 	if first.Before(last) {
-		if n, err = r.counts(ctx, r.accountID, r.filter, l, first, last); err != nil {
+		if counted, err = r.counts(ctx, r.accountID, r.filter, l, first, last); err != nil {
 			return nil, err
 		}
 	}
@@ -181,7 +181,7 @@ func (r *listRequest) spans(ctx context.Context, level int, from, to time.Time) 
 		}
 	}
 	for window := last.Add(-l.window); !window.Before(first); window = window.Add(-l.window) {
-		out = append(out, span{level, window, window.Add(l.window), n[window]})
+		out = append(out, span{level, window, window.Add(l.window), counted[window]})
 	}
 	if from.Before(first) {
 		rest, err := r.spans(ctx, level+1, from, first)
