@@ -29,12 +29,13 @@ type Bucket struct {
 
 // NewBucket is the input of CreateBucket.
 type NewBucket struct {
-	// Name has 5 to 128 of the characters a-z, 0-9 and -. A name that ends in a kind
-	// of environment belongs to a project: Tags must place the bucket there.
+	// Name has 5 to 128 of the characters a-z, 0-9 and -. A name that ends in -production, -preview or -working-copy is
+	// reserved for the project whose name precedes this suffix: Tags must place the bucket at this project and at the
+	// kind of environment in the suffix.
 	Name        string
 	Description string
-	// Tags has at most 20 pairs. The pairs project and environmentType place the bucket permanently.
-	// Account keys that are limited to projects or environments see the bucket according to this placement.
+	// Tags has at most 20 pairs. The tags project and environmentType place the bucket permanently. Account keys that are
+	// limited to some projects or environments can see the bucket only if it is placed at one of them.
 	Tags map[string]string
 	// Unretrievable makes the bucket not store the texts of its keys: each text is only shown when its key is created.
 	Unretrievable bool
@@ -134,8 +135,8 @@ func (b bucketRecord) resource() audit.Resource {
 	return audit.Resource{Type: "key-bucket", ID: b.ID, Metadata: map[string]string{"name": b.Name}}
 }
 
-// setPlacement sets the placement of a new bucket from its tags. If the tags are replaced later, filters use the new
-// tags, but the placement, and so the callers that can see the bucket, stays.
+// setPlacement sets the placement of a new bucket from its tags. Later changes of the tags do not change the placement,
+// so the same callers can see the bucket.
 func (b *bucketRecord) setPlacement(tags map[string]string) {
 	b.Project = tags[projectTag]
 	if kind, ok := environment.Parse(tags[environmentTag]); ok {
@@ -311,7 +312,8 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketLocator) error {
 	return s.table.Commit(ctx, writes...)
 }
 
-// deleteBucketWrites returns the writes that delete a bucket and start the operation that removes its contents from the table.
+// deleteBucketWrites returns the writes that delete a bucket and start the operation that removes its contents from the
+// table.
 func (s *Service) deleteBucketWrites(b bucketRecord, operationID string) []store.Write {
 	now := s.now()
 	return []store.Write{

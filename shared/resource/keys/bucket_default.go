@@ -24,7 +24,7 @@ type DefaultBuckets struct {
 	owner   auth.Owner
 	project string
 	kinds   []environment.Kind
-	old     []bucketRecord
+	old     []bucketRecord // the records under the names of the default buckets, in the order of kinds
 	counter *counts.Counter
 }
 
@@ -51,8 +51,9 @@ func (d *DefaultBuckets) ReadRequests() []*store.ReadRequest {
 }
 
 // Writes returns the writes that create the default buckets that do not exist yet. An existing bucket with the name of
-// a default bucket is used if it serves the project. Otherwise, Writes returns Conflict: earlier releases did not
-// reserve these names for projects. Writes also returns a fault if the account would exceed limits.KeyBuckets.
+// a default bucket is used if it serves the project's environments of this kind. Otherwise, Writes returns Conflict.
+// Such a bucket can exist because earlier releases did not reserve these names for projects. Writes also returns a
+// fault if the account would exceed limits.KeyBuckets.
 func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 	var writes []store.Write
 	var created int64
@@ -61,7 +62,7 @@ func (d *DefaultBuckets) Writes(ctx context.Context) ([]store.Write, error) {
 			if !old.serves(d.project, kind) {
 				return nil, errForeignBucket(old.Name)
 			}
-			// The commit fails if the deletion of an earlier project with this name deletes the bucket meanwhile.
+			// The commit fails if the bucket is deleted meanwhile, such as with an earlier project of this name.
 			writes = append(writes, store.Check(bucketKey(old.AccountID, old.Name),
 				store.And(store.Equal(store.At("id"), old.ID), store.Lacks(store.At("deletedOn")))).Else(errBucketsConflict))
 			continue

@@ -55,20 +55,20 @@ func (c Cascades) Definitions() []operation.Definition {
 			Kind: deleteBucket, First: "consumers",
 			States: map[string]operation.State{
 				"consumers": {
-					Description: "delete the consumers with all that hangs on them", Task: c.consumers(),
+					Description: "delete the consumers with all that hangs on them", Task: c.deleteConsumers(),
 					Next: "counts", MustSucceed: true,
 				},
 				"counts": {
-					Description: "delete the counts of consumers", Task: c.counts(), Next: "settle",
+					Description: "delete the counts of consumers", Task: c.deleteCounts(), Next: "settle",
 					MustSucceed: true,
 				},
 				"settle": waitForReaders("late-consumers"),
 				"late-consumers": {
-					Description: "delete what was created while the bucket was deleted", Task: c.consumers(),
+					Description: "delete what was created while the bucket was deleted", Task: c.deleteConsumers(),
 					Next: "late-counts", MustSucceed: true,
 				},
 				"late-counts": {
-					Description: "delete the counts of those", Task: c.counts(), Next: operation.Succeed,
+					Description: "delete the counts of those", Task: c.deleteCounts(), Next: operation.Succeed,
 					MustSucceed: true,
 				},
 			},
@@ -76,7 +76,9 @@ func (c Cascades) Definitions() []operation.Definition {
 		{
 			Kind: deleteConsumer, First: "keys",
 			States: map[string]operation.State{
-				"keys":   {Description: "delete the consumer's keys", Task: c.consumerKeys, Next: "settle", MustSucceed: true},
+				"keys": {
+					Description: "delete the consumer's keys", Task: c.deleteConsumerKeys, Next: "settle", MustSucceed: true,
+				},
 				"settle": waitForReaders("leave"),
 				"leave":  removeEntry,
 			},
@@ -107,7 +109,9 @@ func (c Cascades) Definitions() []operation.Definition {
 					Description: "see whether the creation was finished, and end it otherwise", Task: c.checkCreation,
 					Next: "keys", Alternatives: []string{operation.Succeed}, MustSucceed: true,
 				},
-				"keys":   {Description: "delete the keys that were written", Task: c.batchKeys, Next: "settle", MustSucceed: true},
+				"keys": {
+					Description: "delete the keys that were written", Task: c.deleteBatchKeys, Next: "settle", MustSucceed: true,
+				},
 				"settle": waitForReaders("leave"),
 				"leave":  removeEntry,
 			},
@@ -135,7 +139,7 @@ func (c Cascades) eachKey(
 ) (operation.Result, error) {
 	return operation.Items[keyRecord]{
 		Table: c.table,
-		Query: partitionQuery(cascade.keys),
+		Query: partitionQuery(cascade.keyPartition),
 		Change: func(_ context.Context, _ operation.Step, k keyRecord, write operation.Group) error {
 			return change(k, write)
 		},

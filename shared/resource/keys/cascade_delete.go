@@ -7,10 +7,10 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// consumers returns the task that deletes all consumers of a bucket's generation. It deletes the record of a consumer
-// after the consumer's keys, and only if the record has not changed since it was read. Otherwise a key may have been
-// created meanwhile, and without the record of its consumer it could not be found any more.
-func (c Cascades) consumers() operation.Task {
+// deleteConsumers returns the task that deletes all consumers of a bucket's generation. It deletes the record of a
+// consumer after the consumer's keys, and only if the record has not changed since it was read. Otherwise a key may
+// have been created meanwhile, and without the record of its consumer it could not be found any more.
+func (c Cascades) deleteConsumers() operation.Task {
 	return operation.Items[consumerRecord]{
 		Table: c.table,
 		Query: partitionQuery(func(in cascade) string { return consumerPartition(in.generation()) }),
@@ -52,14 +52,15 @@ func (k keyRecord) purgeRecords(g generation, consumer string, write operation.G
 	return write(store.Delete(consumerKeyKey(g, consumer, k.ID)))
 }
 
-// shardKey is a record that is read only for its sort key.
+// shardKey is the record of a shard (countRow) that is read only for its sort key.
 type shardKey struct {
 	store.UnknownAttributes
 
 	SK string `dynamodbav:"sk"`
 }
 
-func (c Cascades) counts() operation.Task {
+// deleteCounts returns the task that deletes the shards of a bucket's generation, which count its consumers.
+func (c Cascades) deleteCounts() operation.Task {
 	return operation.Items[shardKey]{
 		Table: c.table,
 		Query: partitionQuery(func(in cascade) string { return consumerCountPartition(in.generation()) }),
@@ -73,9 +74,9 @@ func (c Cascades) counts() operation.Task {
 	}.Drain()
 }
 
-// consumerKeys is the task that deletes the keys of a deleted consumer. It skips the keys of a later consumer with the
-// same name, which are in the same partition.
-func (c Cascades) consumerKeys(ctx context.Context, s operation.Step) (operation.Result, error) {
+// deleteConsumerKeys is the task that deletes the keys of a deleted consumer. It skips the keys of a later consumer
+// with the same name, which are in the same partition.
+func (c Cascades) deleteConsumerKeys(ctx context.Context, s operation.Step) (operation.Result, error) {
 	var in cascade
 	if err := s.Input(&in); err != nil {
 		return operation.Result{}, err
@@ -88,8 +89,8 @@ func (c Cascades) consumerKeys(ctx context.Context, s operation.Step) (operation
 	})
 }
 
-// batchKeys is the task that deletes the keys of an abandoned bulk creation.
-func (c Cascades) batchKeys(ctx context.Context, s operation.Step) (operation.Result, error) {
+// deleteBatchKeys is the task that deletes the keys of an abandoned bulk creation.
+func (c Cascades) deleteBatchKeys(ctx context.Context, s operation.Step) (operation.Result, error) {
 	var in cascade
 	if err := s.Input(&in); err != nil {
 		return operation.Result{}, err

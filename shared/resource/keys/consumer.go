@@ -23,7 +23,7 @@ type Consumer struct {
 	Metadata             json.RawMessage
 	CreatedOn, UpdatedOn time.Time
 	// Keys, Managers and Invites are nil unless Include selects them. Keys has at most maxIncludedKeys keys, the newest
-	// first.
+	// first. After CreateConsumer, Keys has the key that was created with the consumer.
 	Keys     []Key
 	Managers []Manager
 	Invites  []Invite
@@ -34,10 +34,11 @@ type Include struct {
 	Keys, Managers, Invites bool
 	// Format is the format of the keys.
 	Format Format
-	// Fits, if not nil, is called at the beginning of each page of a list. It returns a function fits, which is then
-	// called with each consumer in order. The page ends before the first consumer for which fits returns false. fits
-	// must return true for the first consumer of a page. With Keys, Fits is called twice for a page, and the consumers
-	// have their keys only after the second call. No more consumers and keys are read after the end of the page.
+	// Fits, if not nil, is called at the beginning of each attempt to read a page of a list. It returns a function fits,
+	// which is then called with each consumer in order. The page ends before the first consumer for which fits returns
+	// false. fits must return true for the first consumer of a page. With Keys, each attempt calls Fits twice, and the
+	// consumers have their keys only after the second call. The reads can extend some consumers beyond the end of the
+	// page.
 	Fits func() func(Consumer) bool
 }
 
@@ -130,8 +131,8 @@ func (c consumerRecord) resource() audit.Resource {
 	return audit.Resource{Type: "consumer", ID: c.ID, Metadata: map[string]string{"name": c.Name}}
 }
 
-// toConsumer returns the public form of a consumer with the parts that in selects, but without keys. The caller adds
-// the keys.
+// toConsumer returns the public form of a consumer, with the managers and invites that the parameter in selects. The
+// caller adds the keys.
 func (c consumerRecord) toConsumer(in Include) Consumer {
 	out := Consumer{
 		ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags,
@@ -150,7 +151,8 @@ func (c consumerRecord) toConsumer(in Include) Consumer {
 }
 
 // versionedWrite returns a write that makes changes in the consumer's record and increments Version. It fails with
-// store.ErrStale if the consumer or one of its keys has changed since c was read.
+// store.ErrStale if the consumer or one of its keys has changed since c was read: the read set of store.Table.RunInTx
+// adds this condition.
 func (c consumerRecord) versionedWrite(g generation, changes ...store.Change) store.Write {
 	return store.Update(consumerKey(g, c.Name), append(changes, store.Set(store.At("version"), c.Version+1))...)
 }
@@ -159,9 +161,9 @@ func (c consumerRecord) versionedWrite(g generation, changes ...store.Change) st
 // Forbidden if the account would exceed limits.Consumers.
 //
 // The transaction does not contain the bucket's record: DynamoDB refuses one of two concurrent transactions with the
-// same item, so concurrent creations in a bucket would fail. So a consumer can be created while its bucket is deleted.
-// Such a consumer belongs to the deleted generation, which no request reads. The operation that deletes the contents of
-// this generation searches twice for consumers, so it finds this one.
+// same item, so concurrent creations in a bucket would fail. A consumer can therefore be created while its bucket is
+// deleted. Such a consumer belongs to the deleted generation, which no request reads. The operation that deletes the
+// contents of this generation searches twice for consumers, so it finds this one.
 func (s *Service) CreateConsumer(ctx context.Context, at BucketLocator, in NewConsumer) (Consumer, error) {
 	var invalid problems
 	invalid.consumerName(in.Name)
@@ -284,11 +286,11 @@ func (s *Service) UpdateConsumer(ctx context.Context, at ConsumerLocator, in Con
 		}
 		writes := append([]store.Write{audit.Record(ctx, c.resource())}, c.indexWrites(v.generation, old)...)
 		if c.Metadata != old.Metadata {
-			stamps, large, err := s.metadataWrites(ctx, v, rows, c.Metadata)
+			keyWrites, large, err := s.metadataWrites(ctx, v, rows, c.Metadata)
 			if err != nil {
 				return err
 			}
-			writes = append(writes, stamps...)
+			writes = append(writes, keyWrites...)
 			if large {
 				changes = append(changes, v.seqChange())
 			}

@@ -112,9 +112,9 @@ const (
 	maxReclaimedShards = 10 * reclaimBatchSize
 )
 
-// reclaim returns unused capacity of the shards idle to the account until the account has the missing capacity. It then
-// returns store.ErrStale, so that the creation runs again. If no shard has unused capacity, the account is full, and
-// reclaim returns refusal.
+// reclaim takes unused capacity from the shards in idle and releases it to the account, until the account has the
+// missing capacity. It then returns store.ErrStale, so that the creation runs again. If no shard has unused capacity,
+// the account is full, and reclaim returns refusal.
 func (s *Service) reclaim(
 	ctx context.Context, counter *counts.Counter, idle []idleShard, missing int64, refusal error,
 ) error {
@@ -141,8 +141,8 @@ func (s *Service) reclaim(
 	return fmt.Errorf("room was taken back: %w", store.ErrStale)
 }
 
-// portionReaders is the maximum number of buckets whose shards are read concurrently.
-const portionReaders = 16
+// maxConcurrentBuckets is the maximum number of buckets whose shards are read concurrently.
+const maxConcurrentBuckets = 16
 
 // shardTotals reads the shards of all buckets of an account. It returns the shards with unused capacity, and the sum of
 // Consumers and Capacity of all shards.
@@ -153,7 +153,7 @@ func (s *Service) shardTotals(ctx context.Context, accountID string) (idle []idl
 	}
 	found := make([][]shardRow, len(buckets))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(portionReaders)
+	group.SetLimit(maxConcurrentBuckets)
 	for i, b := range buckets {
 		group.Go(func() (err error) {
 			found[i], err = store.Collect[shardRow](ctx, s.table, store.Query{

@@ -26,7 +26,7 @@ type qualifiedName struct{ accountID, name string }
 // form "account/bucket/n". Only qualifiedName.generation creates it.
 type generation string
 
-// generation returns the generation of the bucket name with this number, for table keys.
+// generation returns the generation with this number of a bucket name, for table keys.
 func (n qualifiedName) generation(number int) generation {
 	return generation(fmt.Sprintf("%s/%s/%d", n.accountID, n.name, number))
 }
@@ -51,7 +51,7 @@ func (d *directory) generation(name qualifiedName) int {
 }
 
 func (d *directory) setGeneration(name qualifiedName, n int) {
-	if n == 1 {
+	if n == 1 { // the default of generation
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.generations, name)

@@ -62,7 +62,9 @@ func consumerIndexPartition(g generation, p property) string {
 }
 
 // indexWrites returns the writes that replace the index rows of old, an earlier version of the consumer, with those of
-// c. They have no conditions: the write of the consumer's record in the same transaction requires the version of old.
+// c. They have no conditions: in a request, the write of the consumer's record in the same transaction requires the
+// version of old. The task Cascades.deleteConsumers needs no condition, because no request reads the rows of a deleted
+// bucket.
 func (c consumerRecord) indexWrites(g generation, old consumerRecord) []store.Write {
 	before, after := old.properties(), c.properties()
 	var writes []store.Write

@@ -42,8 +42,9 @@ type KeyPatch struct {
 	Text string
 }
 
-// consumerKeyPrefix is the key prefix of the API keys of consumers (keyRecord). Each consumer has a partition with its
-// keys, sorted by id, which is the order of their creation.
+// consumerKeyPrefix is the key prefix of the API keys of consumers (keyRecord). Each name of a consumer has a partition
+// with the keys, sorted by id, which is the order of their creation. The partition can also contain keys of a deleted
+// consumer with the same name (keyRecord.ConsumerID).
 const consumerKeyPrefix store.KeyPrefix = "consumer-keys"
 
 // keyRecord is the record of an API key from which management requests read it. Gateways read the hashRecord.
@@ -83,8 +84,8 @@ func (k keyRecord) toKey() Key {
 
 // deleteWrites returns the writes that delete a key. They fail with store.ErrStale if the key no longer exists or if
 // its text has changed since k was read. The condition on the hash record is enough for both, because every deletion of
-// a key and every replacement of its text also deletes the hash record. Other changes of the key do not prevent the
-// deletion.
+// a key and every replacement of its text also deletes the hash record. The writes succeed despite other changes of the
+// key.
 func (k keyRecord) deleteWrites(g generation, consumer string) []store.Write {
 	return []store.Write{
 		store.Delete(consumerKeyKey(g, consumer, k.ID)),
@@ -119,7 +120,8 @@ func (p *problems) keySpec(location string, in NewKey) {
 	}
 }
 
-// expiry adds an error if t is a time that RFC 3339 cannot represent in UTC. location names the field.
+// expiry adds an error if t, in UTC, is not in the years 1 to 9999. RFC 3339 cannot represent later years. location
+// names the field.
 func (p *problems) expiry(location string, t *time.Time) {
 	if t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) {
 		p.Add(location, "has to be a timestamp of the years 1 to 9999")
@@ -142,7 +144,7 @@ func (s *Service) CreateKey(ctx context.Context, at ConsumerLocator, in NewKey) 
 	return out[0], nil
 }
 
-// errTooLarge is the error of createInTransaction for keys that need more writes than a transaction has.
+// errTooLarge is the error of createInTransaction for keys that need more writes than one transaction allows.
 var errTooLarge = errors.New("keys: one transaction does not have so many keys")
 
 // createInTransaction creates at most keysPerTransaction keys, or returns errTooLarge and creates none.
@@ -218,8 +220,8 @@ func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerLocator, id st
 			if otherKeys, err = s.otherLookupKeys(ctx, in.Text, k.Hash); err != nil {
 				return err
 			}
-			// If the text has not changed but is hashed with the other root key now, the hash record under the old hash
-			// belongs to this key. replaceWrites deletes it.
+			// If the text has not changed but is hashed with the new root key now, the hash record under the old hash belongs to
+			// this key. replaceWrites deletes it.
 			otherKeys = slices.DeleteFunc(otherKeys, func(other store.Key) bool { return other == keyHashKey(v.key.Hash) })
 		}
 		writes := append([]store.Write{
@@ -236,7 +238,8 @@ func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerLocator, id st
 	return out, err
 }
 
-// replaceWrites returns the writes that replace the key old with k. The text of the key may change.
+// replaceWrites returns the writes that replace the key old with k. The text of the key may change. The writes fail
+// with store.ErrStale if the key has changed since old was read, and with errKeyInUse if another key has the new text.
 func (v view) replaceWrites(old, k keyRecord) []store.Write {
 	key := consumerKeyKey(v.generation, v.consumer.Name, k.ID)
 	writes := []store.Write{

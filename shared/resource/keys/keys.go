@@ -1,15 +1,16 @@
 // Package keys stores key buckets, their consumers, and the consumers' API keys and managers. It
 // verifies API keys for the gateway (specification 2, 4.5 and 4.6; contract 2.5, 2.6 and 3.4 to 3.6).
 //
-// The package has no HTTP code and does not cache keys. The code that calls it checks whether the request is allowed at
-// all (its scope). The package uses auth.Owner.Viewer to decide which resources of the account are visible.
+// The package has no HTTP code and does not cache keys. Its callers check whether the scope of the request's credential
+// allows the operation. The package uses auth.Owner.Viewer to decide which resources of the account are visible.
 //
-// Read keys.go and load.go first: a request needs one round trip to read, in load, and one transaction. The requests
-// are in bucket.go, consumer.go, key.go, bulk.go, roll.go, manager.go and list.go. The verification of keys for the
-// gateway is in verify.go. placement.go decides which buckets' keys a gateway accepts. Each record is defined next to
-// its key prefix and its keys: buckets in bucket.go; consumers in consumer.go, index.go and consumer_count.go; API keys
-// in key.go (for their owner) and in verify.go (for the gateway). The reasons are in
-// docs/decisions/0008-large-changes-show-at-one-commit.md and 0009-one-read-and-one-transaction.md.
+// Read keys.go and load.go first: most requests read in one round trip, in load, and write in one transaction. The
+// requests are in bucket.go, consumer.go, key.go, bulk.go, roll.go, manager.go and list.go. The verification of keys
+// for the gateway is in verify.go. placement.go decides which buckets' keys a gateway accepts. Each record is defined
+// next to its key prefix and its table keys: buckets in bucket.go; consumers in consumer.go, index.go and
+// consumer_count.go; API keys in key.go (for their owner) and in verify.go (for the gateway); bulk creations in
+// large_bulk.go. The reasons are in docs/decisions/0008-large-changes-show-at-one-commit.md and
+// 0009-one-read-and-one-transaction.md.
 //
 // A change of more keys than a transaction allows is a large change. Package overlay makes all its effects visible at
 // the same instant. large.go starts large changes (Service.largeChange), large_bulk.go creates keys in portions, and
@@ -29,7 +30,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Sealer encrypts values that can be shown again. context binds a sealed value to its record, so that no other record can open it.
+// Sealer encrypts values that can be shown again, and decrypts them. context identifies the record of a value: Open
+// fails with another context than Seal had, so a sealed value is useless in another record.
 type Sealer interface {
 	Seal(ctx context.Context, plaintext []byte, context string) ([]byte, error)
 	Open(ctx context.Context, sealed []byte, context string) ([]byte, error)
@@ -67,6 +69,7 @@ func Open(p installation.Parts) *Service {
 // now returns the current time in the form that records store: in UTC and with milliseconds (contract 1.4).
 func (s *Service) now() time.Time { return store.Instant(s.parts.Now()) }
 
+// instantOf returns store.Instant of a time, or nil for nil.
 func instantOf(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -84,7 +87,8 @@ type BucketLocator struct {
 type ConsumerLocator struct {
 	BucketLocator
 	Consumer string
-	// Tags are tags that the consumer must have. A consumer without one of them is treated as missing (contract 3.6).
+	// Tags are tags that the consumer must have. A consumer that lacks one of these tags is treated as missing (contract
+	// 3.6).
 	Tags map[string]string
 }
 
@@ -95,8 +99,8 @@ func throttled(text string, after time.Duration) error {
 	return f
 }
 
-// concurrently runs calls concurrently, so that their reads take only one round trip together. It returns the first
-// error.
+// concurrently runs calls concurrently, so that all their reads together take the time of one round trip. It waits for
+// all calls. If several calls fail, it returns the error of the first one in the list.
 func concurrently(calls ...func() error) error {
 	errs := make([]error, len(calls))
 	var group sync.WaitGroup

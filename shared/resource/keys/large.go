@@ -14,8 +14,8 @@ import (
 // (package overlay).
 const keysPerTransaction = 40
 
-// maxNewKeys returns the maximum number of new keys in one transaction. It is less than
-// keysPerTransaction if a text may be in use under another root key, because each such text needs a check.
+// maxNewKeys returns the maximum number of new keys in one transaction. It is less than keysPerTransaction if a text
+// may be in use under another root key, because each such text needs a check.
 func maxNewKeys(newKeys []newKey) int {
 	for _, k := range newKeys {
 		if len(k.lookupKeys) > 0 {
@@ -32,12 +32,13 @@ type keySet struct {
 	complete bool
 }
 
-// allKeys returns all keys of the consumer in v, if it has at most limit keys. rows are the consumer's key records.
+// allKeys returns all keys of the consumer in v, if it has at most limit keys. rows are the consumer's newest key
+// records, at least limit of them if there are as many.
 //
 // The rows were queried while the consumer's record was read, so rows and record are not a snapshot. Nevertheless, the
-// visible rows are all keys of the consumer if three conditions hold. Their number is the record's KeyCount, which
-// allKeys checks. When the change is committed, each key still exists with its text, and the record still has its
-// version. The writes of the change have these two conditions (keysUncheckedReason).
+// visible rows are all keys of the consumer if three conditions hold. First, their number is the record's KeyCount,
+// which allKeys checks. Second, each key still exists with its text when the change is committed. Third, the record
+// then still has its version. The writes of the change check the second and the third condition (keysUncheckedReason).
 func (s *Service) allKeys(ctx context.Context, v view, rows []keyRecord, limit int) (keySet, error) {
 	if v.consumer.KeyCount > limit {
 		return keySet{}, nil
@@ -57,9 +58,9 @@ func (s *Service) allKeys(ctx context.Context, v view, rows []keyRecord, limit i
 const keysUncheckedReason = "the consumer's record has the number of its keys and a version, and the writes of the " +
 	"change check the version and each key (allKeys)"
 
-// largeChange returns the writes that change all keys of the consumer in v. One adds an entry to the bucket's overlay
-// and removes the entries with the ids in replaced. The other begins the operation that writes the change into the
-// keys. Unless the change deletes the consumer, the same commit must also write seqChange to the consumer's record.
+// largeChange returns the two writes that change all keys of the consumer in v. The first adds an entry to the bucket's
+// overlay and removes the entries with the ids in replaced. The second begins the operation that writes the change into
+// the keys. Unless the change deletes the consumer, the same commit must also write seqChange to the consumer's record.
 func (s *Service) largeChange(v view, c overlay.Change, replaced ...string) ([]store.Write, error) {
 	id := s.parts.IDs.Ordered("kop", 24)
 	entry, err := v.addChange(id, c, replaced...)
@@ -126,14 +127,15 @@ func (c cascade) generation() generation {
 	return qualifiedName{c.AccountID, c.Bucket}.generation(c.Generation)
 }
 
-// keys returns the partition of the consumer's key records.
-func (c cascade) keys() string { return consumerKeyPartition(c.generation(), c.ConsumerName) }
+// keyPartition returns the partition of the consumer's key records.
+func (c cascade) keyPartition() string { return consumerKeyPartition(c.generation(), c.ConsumerName) }
 
 // beginOperation returns the write that starts an operation.
 func (s *Service) beginOperation(kind, id, subject string, c cascade) store.Write {
 	return s.beginOperationAfter(0, kind, id, subject, c)
 }
 
+// beginOperationAfter returns the write that starts an operation. Its first state runs after the delay.
 func (s *Service) beginOperationAfter(delay time.Duration, kind, id, subject string, c cascade) store.Write {
 	now := s.parts.Now()
 	return operation.Begin(operation.Start{

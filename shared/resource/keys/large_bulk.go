@@ -69,7 +69,7 @@ func (b *bulk) create(ctx context.Context) ([]Key, error) {
 		b.undo(ctx)
 		return nil, err
 	}
-	store.OnAbandon(ctx, b.undo)
+	store.OnAbandon(ctx, b.undo) // if publish has only deferred its commit (store.DeferCommit)
 	out := make([]Key, len(b.newKeys))
 	for i, k := range b.newKeys {
 		out[i] = k.withText()
@@ -159,7 +159,7 @@ func (b *bulk) publish(ctx context.Context) error {
 			return errNoConsumer
 		}
 		if v.consumer.Metadata != writtenMetadata {
-			if err := b.stamp(ctx, v.consumer); err != nil {
+			if err := b.writeMetadata(ctx, v.consumer); err != nil {
 				return err
 			}
 			writtenMetadata = v.consumer.Metadata
@@ -178,8 +178,8 @@ func (b *bulk) publish(ctx context.Context) error {
 	})
 }
 
-// stamp writes the consumer's metadata into the keys of the batch, which are not visible yet.
-func (b *bulk) stamp(ctx context.Context, c consumerRecord) error {
+// writeMetadata writes the consumer's metadata into the keys of the batch, which are not visible yet.
+func (b *bulk) writeMetadata(ctx context.Context, c consumerRecord) error {
 	for chunk := range slices.Chunk(b.newKeys, 2*keysPerTransaction) {
 		writes := make([]store.Write, len(chunk))
 		for i, k := range chunk {

@@ -28,7 +28,7 @@ func (s *Service) retryTextInUse(ctx context.Context, in []NewKey, change func()
 // deleteOrphans deletes the hash records of orphans that have one of the texts of in, so that the texts can be used
 // again. It reports whether there were such orphans.
 func (s *Service) deleteOrphans(ctx context.Context, in []NewKey) (bool, error) {
-	var texts []store.Key
+	var tableKeys []store.Key
 	for _, n := range in {
 		if n.Text == "" {
 			continue
@@ -37,10 +37,10 @@ func (s *Service) deleteOrphans(ctx context.Context, in []NewKey) (bool, error) 
 		if err != nil {
 			return false, err
 		}
-		texts = append(texts, lookupKeys...)
+		tableKeys = append(tableKeys, lookupKeys...)
 	}
 	found := false
-	for chunk := range slices.Chunk(texts, store.MaxWrites) {
+	for chunk := range slices.Chunk(tableKeys, store.MaxWrites) {
 		orphans, err := s.orphans(ctx, chunk)
 		if err != nil {
 			return false, err

@@ -59,7 +59,7 @@ func (s *Service) ListKeys(
 	err = s.table.RunInTx(ctx, func(ctx context.Context) error {
 		var rows []keyRecord
 		onePast := page
-		onePast.Limit++
+		onePast.Limit++ // one more key shows that there is a next page
 		v, err := s.load(ctx, target{ConsumerLocator: at, query: s.newestQuery(&rows, onePast)})
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ type consumerPage struct {
 }
 
 // add adds the next consumer to the page and returns true. If the page has limit consumers, or if fits returns false,
-// add ends the page before this consumer and returns false.
+// add ends the page before this consumer and returns false. fits must return true for the first consumer.
 func (p *consumerPage) add(c consumerRecord, limit int, fits func() bool) bool {
 	if n := len(p.records); n == limit || !fits() {
 		p.next = p.records[n-1].Name

@@ -16,8 +16,9 @@ type target struct {
 	ConsumerLocator
 	// keyID is the id of one of the consumer's keys, "" for none.
 	keyID string
-	// query, if not nil, runs concurrently with the other reads. consumer is the name of the consumer. query runs once
-	// per attempt (loadAttempts), so each call must replace the result of the previous call.
+	// query, if not nil, runs concurrently with the read of the bucket and the consumer. consumer is the name of the
+	// consumer, "" for none. query does not run if the text in Consumer cannot be a name or an id. It runs once per
+	// attempt (loadAttempts), so each call must replace the result of the previous call.
 	query func(ctx context.Context, g generation, consumer string) error
 	// newConsumer is the name of the consumer that the request creates, "" for none. If it is set, load also reads the
 	// consumer's shard (view.shard), and consumerLimit must be the counter for the account's limit on consumers.
@@ -56,7 +57,7 @@ func (s *Service) loadBucket(ctx context.Context, at BucketLocator) (view, error
 }
 
 // load reads the resource of a request, normally in one round trip. It returns NotFound if the bucket, the consumer or
-// the key is missing or invisible to the caller. A bucket or consumer id that this process has not seen before needs
+// the key is missing or invisible to the caller. A bucket or consumer id that is not in the process's directory needs
 // one more round trip. So does each further attempt. If all attempts (loadAttempts) fail, load returns Throttled.
 func (s *Service) load(ctx context.Context, t target) (view, error) {
 	bucket, err := s.resolveBucket(ctx, t.BucketLocator)
@@ -122,7 +123,9 @@ func (v view) missingFault(t target) error {
 	return nil
 }
 
-// resolveBucket returns the name of the bucket that at identifies by name or by id.
+// resolveBucket returns the qualified name of a bucket. If at has a name, resolveBucket does not check that the bucket
+// exists. It returns errNoBucket for a name that is not valid, and for an id that is unknown or belongs to another
+// account.
 func (s *Service) resolveBucket(ctx context.Context, at BucketLocator) (qualifiedName, error) {
 	if !bucketIDPattern.MatchString(at.Bucket) {
 		if !bucketNamePattern.MatchString(at.Bucket) {
@@ -176,7 +179,7 @@ func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, gues
 			}
 			name = p.Name
 			s.directory.setConsumer(consumer, name)
-			v.bucket, v.shard = bucketRecord{}, countRow{}
+			v.bucket, v.shard = bucketRecord{}, countRow{} // gets are loaded again, together with the consumer
 		}
 		consumer = name
 	}

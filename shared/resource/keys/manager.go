@@ -68,6 +68,8 @@ func (p *problems) managers(in []NewManager) {
 	}
 }
 
+// addManagers adds managers and invites to the record of a new consumer. The last of them becomes the first of its
+// list.
 func (s *Service) addManagers(c *consumerRecord, in []NewManager, now time.Time) {
 	for _, m := range in {
 		if m.Invite {
@@ -112,7 +114,7 @@ func (s *Service) ReadManager(ctx context.Context, at ConsumerLocator, id string
 }
 
 // AddManager adds a manager. It deletes an invite with the same address. It returns Conflict if a manager with the
-// address exists, or if the consumer already has maxManagers managers and invites.
+// address exists, or if the consumer already has maxManagers managers and other invites.
 func (s *Service) AddManager(ctx context.Context, at ConsumerLocator, in NewManager) (Manager, error) {
 	var invalid problems
 	invalid.email("email", in.Email)
@@ -157,6 +159,8 @@ func (s *Service) DeleteManager(ctx context.Context, at ConsumerLocator, id stri
 	})
 }
 
+// changeManagers changes the managers and invites of a consumer. change must replace the lists in the record, and not
+// change their elements. id is the id of the added or deleted manager or invite, for the audit record.
 func (s *Service) changeManagers(
 	ctx context.Context, at ConsumerLocator, id string, change func(*consumerRecord) error,
 ) error {

@@ -9,7 +9,8 @@ import (
 
 // metadataWrites returns the writes that apply the consumer's new metadata to its keys: either a write for each key, or
 // a large change with an overlay entry for all keys. The entry replaces entries with earlier metadata, so that their
-// operations have nothing left to write. large reports whether the writes are a large change.
+// operations have nothing left to write. rows are the consumer's newest key records, one more than one transaction can
+// change. large reports whether the writes are a large change.
 func (s *Service) metadataWrites(
 	ctx context.Context, v view, rows []keyRecord, metadata string,
 ) (writes []store.Write, large bool, err error) {
@@ -30,7 +31,8 @@ func (s *Service) metadataWrites(
 	return writes, true, err
 }
 
-// metadataWrite returns the write that sets new metadata in the gateway's record of a key.
+// metadataWrite returns the write that sets new metadata in the hash record of a key. revision becomes
+// MetadataRevision.
 func (k keyRecord) metadataWrite(metadata string, revision int64) store.Write {
 	return store.Update(keyHashKey(k.Hash),
 		setOrRemove("metadata", metadata, metadata == ""),

@@ -16,8 +16,8 @@ type newKey struct {
 	record keyRecord
 	hash   hashRecord
 	text   string
-	// lookupKeys are the other table keys under which a chosen text may be in use, because of a rotation of the root
-	// key.
+	// lookupKeys are the table keys, other than that of hash, under which a hash record with a chosen text may exist.
+	// There are such table keys only during a rotation of the root key.
 	lookupKeys []store.Key
 }
 
@@ -40,8 +40,8 @@ func (s *Service) loadForKeys(ctx context.Context, t target, n int) (view, error
 	return v, t.keyLimit.Check(int64(v.consumer.KeyCount), int64(n))
 }
 
-// prepareKeys returns new keys for the consumer in v, for a commit that increments the consumer's version to revision.
-// Their ids are greater than the ids of all earlier keys of the consumer.
+// prepareKeys returns new keys for the consumer in v. revision becomes their Revision and MetadataRevision. Their ids
+// are greater than the ids of all earlier keys of the consumer.
 func (s *Service) prepareKeys(ctx context.Context, v view, in []NewKey, revision int64) ([]newKey, error) {
 	now := s.now()
 	lastID := v.consumer.LastKeyID
@@ -113,14 +113,15 @@ func unusedChecks(lookupKeys []store.Key) []store.Write {
 	return writes
 }
 
-// idAfter returns id if it is greater than last. Otherwise, because the clock was set back, it returns id with the time
-// of last plus one.
-func idAfter(last, id string) string {
+// idAfter returns id if it is greater than previous. Otherwise, it returns id with the time of previous plus one. This
+// happens if the clock was set back, or if another process has created ids faster than one in a millisecond: their
+// times are then ahead of its clock (ids.Source.Ordered).
+func idAfter(previous, id string) string {
 	const from, to = len("key_"), len("key_") + 8 // the positions of the time, in base 62
-	if id > last {
+	if id > previous {
 		return id
 	}
-	b := []byte(last[:to])
+	b := []byte(previous[:to])
 	for i := to - 1; i >= from; i-- {
 		switch b[i] {
 		case 'z':

@@ -19,8 +19,8 @@ func (b bucketRecord) serves(project string, kind environment.Kind) bool {
 	return (b.Project == "" || b.Project == project) && (b.Environment == "" || b.Environment == kind)
 }
 
-// defaultBucketOwner returns the project and the kind of environment for whose default bucket the name is reserved. The
-// project need not exist. ok is false for a name that is not reserved.
+// defaultBucketOwner returns the project and the kind of environment for which a name is reserved, because their
+// default bucket has this name. The project need not exist. ok is false for a name that is not reserved.
 func defaultBucketOwner(name string) (project string, kind environment.Kind, ok bool) {
 	for _, kind := range environment.Kinds() {
 		if project, found := strings.CutSuffix(name, "-"+kind.Slug()); found && project != "" {
@@ -31,7 +31,7 @@ func defaultBucketOwner(name string) (project string, kind environment.Kind, ok 
 }
 
 // reservedName adds an error if the name is reserved for another project or kind than those in the tags, which place
-// the bucket. It does not check which projects exist, so that the response does not reveal it.
+// the bucket. It does not check whether the project exists, so that the response does not reveal this.
 func (p *problems) reservedName(name string, tags map[string]string) {
 	var b bucketRecord
 	b.setPlacement(tags)
@@ -47,8 +47,8 @@ func (p *problems) reservedName(name string, tags map[string]string) {
 // from earlier and later buckets with the same name.
 type BucketID struct{ ID, Name string }
 
-// BucketFor returns the ID of a bucket for the verification of keys in a project's environments of a kind. It returns
-// NotFound if the bucket does not exist, is invisible to the caller, or does not serve these environments.
+// BucketFor returns the id and the name of a bucket for the verification of keys in a project's environments of a kind.
+// It returns NotFound if the bucket does not exist, is invisible to the caller, or does not serve these environments.
 func (s *Service) BucketFor(ctx context.Context, at BucketLocator, project string,
 	kind environment.Kind,
 ) (BucketID, error) {
@@ -62,8 +62,9 @@ func (s *Service) BucketFor(ctx context.Context, at BucketLocator, project strin
 	return BucketID{ID: v.bucket.ID, Name: v.bucket.Name}, nil
 }
 
-// errForeignBucket is the error for a default bucket name that another bucket has. Only the caller that creates the
-// project receives this error, so the existence of the bucket is not revealed to others.
+// errForeignBucket returns the error for an existing bucket that has the name of a project's default bucket but does
+// not serve the project's environments of this kind. Only the caller that creates the project receives this error, so
+// the existence of the bucket is not revealed to others.
 func errForeignBucket(name string) error {
 	return fault.New(fault.Conflict,
 		"The key bucket %s is there already and placed at another project or kind of environment, "+

@@ -20,7 +20,7 @@ func RotatedValues(p installation.Parts) []rotation.SealedRecords {
 		rotation.ForValue(bucketPrefix, p.Sealer(), func(_ store.Key, b bucketRecord) ([]byte, string) {
 			return b.Token, tokenContext(b.ID)
 		}, store.At("token"), store.Add(store.At("version"), 1)),
-		{Prefix: consumerKeyPrefix, Attributes: []string{"sealed"}, Renew: r.keys},
+		{Prefix: consumerKeyPrefix, Attributes: []string{"sealed"}, Renew: r.renewKeys},
 	}
 }
 
@@ -57,7 +57,11 @@ type keyRotation struct {
 	found map[string]any
 }
 
-func (r rotator) keys(ctx context.Context, items []store.Item) (groups [][]store.Write, unreadable int, err error) {
+// renewKeys returns the writes that renew the API keys in items, a group for each key. unreadable is the number of keys
+// whose sealed text no root key can open.
+func (r rotator) renewKeys(
+	ctx context.Context, items []store.Item,
+) (groups [][]store.Write, unreadable int, err error) {
 	var all []*keyRotation
 	for _, item := range items {
 		k := &keyRotation{key: store.KeyOf(item)}

@@ -69,8 +69,8 @@ type hashRecord struct {
 
 func keyHashKey(hash string) store.Key { return keyHashPrefix.Key(hash) }
 
-// newHashRecord returns the hash record of a key of the view's consumer, with the consumer's metadata. revision is the
-// consumer's version after the commit.
+// newHashRecord returns the hash record of a key of the view's consumer, with the consumer's metadata. revision becomes
+// MetadataRevision.
 func (v view) newHashRecord(k keyRecord, revision int64) hashRecord {
 	return hashRecord{
 		KeyState: k.KeyState, KeyID: k.ID,

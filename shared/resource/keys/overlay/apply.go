@@ -58,7 +58,8 @@ func (c Changes) Hides(consumerName string) bool {
 	return false
 }
 
-// OperationIDs returns the ids of the operations that write changes of a kind for the consumer, sorted.
+// OperationIDs returns the ids of the operations that write changes of a kind for the consumer, sorted. The id of the
+// operation of a Creating change is also the id of the batch (KeyState.Batch).
 func (c Changes) OperationIDs(consumerID string, kind Kind) []string {
 	var ids []string
 	for id, change := range c {

@@ -3,14 +3,13 @@
 //
 // The commit that makes such a change adds an entry to a map in the bucket's record: the overlay. Every reader of a key
 // also reads the bucket and applies the entries of the overlay. So all keys change at the same instant. A durable
-// operation then writes the change into the keys and removes the entry.
+// operation then writes the change into the keys and removes the entry. A creation of keys is the exception: its entry
+// hides the keys while they are written, and the commit that removes the entry makes them visible.
 //
 // A read of a key and its bucket is not a snapshot. Two rules make the result correct nevertheless:
 //
-//   - The bucket counts the changes of its overlay. A key that is hidden when it is created stores this count in
-//     CreatedSeq. If the bucket that a reader has read has a smaller count, the reader reads both again.
-//   - An entry stays for Grace after its change was written into the keys. So no reader combines a bucket without the
-//     entry with a key that does not contain the change yet.
+// An entry stays for Grace after its change was written into the keys. So no reader combines a bucket without the entry
+// with a key that does not contain the change yet.
 //
 // This package does not read or write the table. Package keys adds and
 // removes entries, and its cascades write the changes into the keys.
@@ -42,8 +41,8 @@ type Change struct {
 	Kind         Kind   `dynamodbav:"kind"`
 	ConsumerID   string `dynamodbav:"consumerId"`
 	ConsumerName string `dynamodbav:"consumerName"`
-	// Revision is the consumer's version after the change. A roll applies to keys with a smaller KeyState.Revision. New
-	// metadata applies to keys whose metadata was written at a smaller version.
+	// Revision of a roll or of new metadata is the consumer's version after the change. A roll applies to keys with a
+	// smaller KeyState.Revision. New metadata applies to keys whose metadata was written at a smaller version.
 	Revision  int64      `dynamodbav:"revision,omitempty"`
 	ExpiresOn *time.Time `dynamodbav:"expiresOn,omitempty"`
 	Metadata  string     `dynamodbav:"metadata,omitempty"`
