@@ -146,12 +146,12 @@ func Read(ctx context.Context, table *store.Table, name string) (Record, error) 
 // bucket. The cleanup of a deleted deployment waits for cleanDelay, so it finds all objects that the same run of the
 // step puts after this check. Objects of a later run without a check would stay forever.
 func EnsureExists(ctx context.Context, table *store.Table, in BuildInput) error {
-	_, err := read(ctx, table, in)
+	_, err := readForBuild(ctx, table, in)
 	return err
 }
 
-// read returns the record of a build's deployment, or errDeleted.
-func read(ctx context.Context, table *store.Table, in BuildInput) (Record, error) {
+// readForBuild returns the record of a build's deployment, or errDeleted.
+func readForBuild(ctx context.Context, table *store.Table, in BuildInput) (Record, error) {
 	r, err := Read(ctx, table, in.Deployment)
 	if errors.Is(err, store.ErrNotFound) {
 		return Record{}, errDeleted
@@ -183,7 +183,7 @@ func (r Record) cleanUpWrite(in BuildInput, now time.Time) store.Write {
 func Serve(
 	ctx context.Context, table *store.Table, in BuildInput, data BuildData, now time.Time,
 ) ([]store.Write, error) {
-	r, err := read(ctx, table, in)
+	r, err := readForBuild(ctx, table, in)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func Serve(
 
 // Superseded returns the writes that record the end of a build that is not served, because a newer decision is.
 func Superseded(ctx context.Context, table *store.Table, in BuildInput, now time.Time) ([]store.Write, error) {
-	r, err := read(ctx, table, in)
+	r, err := readForBuild(ctx, table, in)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func Superseded(ctx context.Context, table *store.Table, in BuildInput, now time
 // the archive commits them. Accept returns no writes if the archive of a newer build was accepted, or after a later
 // rollback. A newer build whose archive is not accepted yet does not matter, because its archive may be refused.
 func Accept(ctx context.Context, table *store.Table, in BuildInput, source string) ([]store.Write, error) {
-	r, err := read(ctx, table, in)
+	r, err := readForBuild(ctx, table, in)
 	if err != nil {
 		return nil, err
 	}

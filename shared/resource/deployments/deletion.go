@@ -126,7 +126,7 @@ func DeleteDeployments(table *store.Table) operation.Task {
 		},
 		Change: func(_ context.Context, s operation.Step, e environmentRecord, write operation.Group) error {
 			// DeleteDeployment may delete the deployment meanwhile. It then also deletes the environment.
-			if err := write(tombstone(e.Deployment, e.AccountID, s.Now, store.ErrCondition)...); err != nil {
+			if err := write(tombstoneWrites(e.Deployment, e.AccountID, s.Now, store.ErrCondition)...); err != nil {
 				return fmt.Errorf("end a deployment: %w", err)
 			}
 			return write(store.Delete(environmentKey(e.AccountID, e.Project, e.Branch)))

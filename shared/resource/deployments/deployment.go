@@ -54,12 +54,11 @@ type Record struct {
 	// DeletedOn is set for a tombstone. The tombstone stays, so that no other deployment ever gets the name.
 	DeletedOn *time.Time `dynamodbav:"deletedOn,omitempty"`
 
-	// Latest is the number of the newest build or rollback, from 1.
+	// Latest is the number of the newest build or rollback, from 1, or 0 before the first build.
 	Latest int64 `dynamodbav:"latest"`
 	// LatestEnded is the highest number of a rollback or of a build that has ended.
 	LatestEnded int64 `dynamodbav:"ended"`
-	// Running is the number of builds that have begun and not ended. The
-	// ends of builds commute, so concurrent ends do not cause retries.
+	// Running is the number of builds that have begun and not ended. Its changes commute, so they need no condition.
 	Running int64 `dynamodbav:"running,omitempty"`
 	// Source is the archive that Redeploy builds: the archive of the newest build whose archive was accepted, whether
 	// the build is served or not, or of the build that a later rollback chose. Accepted is the number of that build or
@@ -70,12 +69,12 @@ type Record struct {
 	SHA string `dynamodbav:"sha,omitempty"`
 	// Served is the build that gateways serve, nil before the first build has succeeded.
 	Served *Served `dynamodbav:"served,omitempty"`
-	// Previous are the builds that were served earlier and that a rollback can choose, the last served first.
+	// Previous are the builds that were served earlier and that a rollback can choose, the most recently served first.
 	Previous []Served `dynamodbav:"before,omitempty"`
 	// Domains is the number of custom domains that are attached to the deployment (AttachmentWrites).
 	Domains int64 `dynamodbav:"domains,omitempty"`
-	// Gone are the builds that were served before those in Previous, the last served first. Their objects are removed
-	// from the bucket.
+	// Gone are the builds that were served before those in Previous, the most recently served first. Their objects are
+	// removed from the bucket.
 	Gone []Served `dynamodbav:"gone,omitempty"`
 }
 
@@ -261,15 +260,15 @@ func (s *Service) deleteOnce(ctx context.Context, at DeploymentLocator) error {
 	if err := reportRemovals(ctx); err != nil {
 		return err
 	}
-	writes := append(tombstone(r.Name, r.AccountID, s.now(), errNoDeployment),
+	writes := append(tombstoneWrites(r.Name, r.AccountID, s.now(), errNoDeployment),
 		store.Delete(environmentKey(r.AccountID, r.Project, r.Branch)),
 		audit.Record(ctx, r.resource()))
 	return s.parts.Table.Commit(ctx, writes...)
 }
 
-// tombstone returns the writes that delete a deployment and start the removal of its
+// tombstoneWrites returns the writes that replace a deployment's record with a tombstone and start the removal of its
 // objects from the bucket. They fail with notFound if the deployment was already deleted.
-func tombstone(name, accountID string, now time.Time, notFound error) []store.Write {
+func tombstoneWrites(name, accountID string, now time.Time, notFound error) []store.Write {
 	return []store.Write{
 		Record{Name: name}.updateWrite(notFound,
 			store.Set(store.At("deletedOn"), now),
@@ -307,7 +306,7 @@ func (s *Service) Redeploy(ctx context.Context, at DeploymentLocator) (statusID 
 		now := s.now()
 		u := s.newUpload(at.Owner, r, now)
 		u.State, u.Number, u.Source, u.SHA = uploadClaimed, r.Latest+1, r.Source, r.SHA
-		reservation, err := accountLimits.build(ctx, u.ID, now.Add(maxBuildDuration))
+		reservation, err := accountLimits.reserveBuild(ctx, u.ID, now.Add(maxBuildDuration))
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@
 // share the statusId, which is also the build's id.
 //
 // This package does not build. A claim (claim.go) begins a durable operation of the kind Build, which package builds
-// runs. This package defines the records that a build changes (build.go). It does not serve API requests either:
-// package serving reads the records for that.
+// runs. This package defines the records that a build changes (build.go). It does not serve requests to deployments
+// either: package serving reads the records for that.
 //
 // Read this file first, then upload.go, claim.go, build.go and status.go.
 package deployments

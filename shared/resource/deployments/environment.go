@@ -83,11 +83,11 @@ var (
 	errEnvironmentInUse = fault.New(fault.Conflict, "The branch has an environment already. Read it by the branch's name.")
 )
 
-// CreateEnvironment creates the environment of a project's branch, with a deployment that has no build. So the name of
-// both is known before the first upload. kind must be the result of environment.ForBranch for the branch (contract
-// 3.2). CreateEnvironment returns Invalid for another kind and for an invalid branch, NotFound for a project that is
-// missing, invisible or being deleted, Conflict if the branch has an environment, and the refusal of
-// limits.Environments.
+// CreateEnvironment creates the environment of a project's branch, with a deployment that has no build. So the common
+// name of the environment and its deployment is known before the first upload. kind must be the result of
+// environment.ForBranch for the branch (contract 3.2). CreateEnvironment returns Invalid for another kind and for an
+// invalid branch, NotFound for a project that is missing, invisible or being deleted, Conflict if the branch has an
+// environment, and the refusal of limits.Environments.
 func (s *Service) CreateEnvironment(
 	ctx context.Context, owner auth.Owner, project, branch string, kind environment.Kind,
 ) (Environment, error) {
@@ -110,7 +110,7 @@ func (s *Service) CreateEnvironment(
 		if err := s.parts.Table.Load(ctx, accountLimits.environments.ReadRequest()); err != nil {
 			return err
 		}
-		reservation, err := accountLimits.environment(ctx)
+		reservation, err := accountLimits.reserveEnvironment(ctx)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,8 @@ func (s *Service) ListEnvironments(ctx context.Context, owner auth.Owner, projec
 	return out, nil
 }
 
-// environments reads the environments of a project. It returns NotFound if the project does not exist.
+// environments reads the environments of a project. It returns NotFound if the project is missing or invisible to the
+// caller.
 func (s *Service) environments(ctx context.Context, owner auth.Owner, project string) ([]environmentRecord, error) {
 	if !owner.Viewer.CanSeeProject(project) || !IsProjectName(project) {
 		return nil, errNoProject

@@ -53,8 +53,8 @@ var (
 // Certificates are the mTLS certificates that builds present to upstreams. Package upstreamcerts implements
 // Certificates.
 type Certificates interface {
-	// ServingWrites returns the writes for a commit that begins to serve a build with the certificates ids. ok is false
-	// if one of the certificates was deleted, or is no longer enabled for the kind.
+	// ServingWrites returns the writes for a commit that begins to serve a build. ids are the ids of the build's
+	// certificates. ok is false if one of the certificates was deleted, or is no longer enabled for the kind.
 	ServingWrites(ctx context.Context, accountID, project string, kind environment.Kind,
 		ids []string) (writes []store.Write, ok bool, err error)
 }

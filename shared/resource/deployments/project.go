@@ -42,9 +42,9 @@ var errProjectNameInUse = fault.New(fault.Unprocessable,
 	"A project of this name exists in the account, or is still being deleted. Choose another name.")
 
 // CreateProject creates a project and its three key buckets in one transaction. If the name is in use or invalid, it
-// returns Unprocessable, so that clients prompt for another name. A caller that is limited to some projects can only
-// create projects with their names. CreateProject returns Conflict if a bucket of another project has the name of a key
-// bucket, and the refusals of limits.Projects and limits.KeyBuckets.
+// returns Unprocessable, so that clients prompt for another name. It returns Forbidden if the caller is limited to some
+// projects and the name is not one of them. CreateProject returns Conflict if another bucket, which does not serve the
+// project, has the name of one of the three, and the refusals of limits.Projects and limits.KeyBuckets.
 func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name string) (Project, error) {
 	if err := checkProject(name); err != nil {
 		return Project{}, err
@@ -65,7 +65,7 @@ func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name stri
 		if err != nil {
 			return err
 		}
-		reservation, err := accountLimits.project(ctx)
+		reservation, err := accountLimits.reserveProject(ctx)
 		if err != nil {
 			return err
 		}

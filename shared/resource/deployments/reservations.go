@@ -14,7 +14,7 @@ import (
 )
 
 // reservations has counters for the account's limits on the resources that an upload or a similar request creates. Load
-// the ReadRequest of each counter that is needed, and then call the method for each created resource.
+// the ReadRequest of each counter that is needed, and then call the reserve method for each created resource.
 type reservations struct {
 	service                                     *Service
 	accountID                                   string
@@ -33,8 +33,9 @@ func (s *Service) reservations(o auth.Owner) reservations {
 // (store.Query.Unchecked).
 const uncheckedReason = "each creation also changes the account's counter, and the commit checks the counter's revision"
 
-// project returns the write that counts a new project. It returns a fault if the limit limits.Projects is reached.
-func (r reservations) project(ctx context.Context) (store.Write, error) {
+// reserveProject returns the write that counts a new project. It returns a fault if the limit limits.Projects is
+// reached.
+func (r reservations) reserveProject(ctx context.Context) (store.Write, error) {
 	return r.projects.Reserve(ctx, 1, func(ctx context.Context) (int64, error) {
 		n, err := r.service.parts.Table.Count(ctx, store.Query{
 			PK:        store.ProjectPartition(r.accountID),
@@ -44,12 +45,12 @@ func (r reservations) project(ctx context.Context) (store.Write, error) {
 	})
 }
 
-// environmentReaders is the maximum number of projects whose environments are counted concurrently.
-const environmentReaders = 16
+// maxConcurrentProjects is the maximum number of projects whose environments are counted concurrently.
+const maxConcurrentProjects = 16
 
-// environment returns the write that counts a new environment. It returns a fault if the limit limits.Environments is
-// reached.
-func (r reservations) environment(ctx context.Context) (store.Write, error) {
+// reserveEnvironment returns the write that counts a new environment. It returns a fault if the limit
+// limits.Environments is reached.
+func (r reservations) reserveEnvironment(ctx context.Context) (store.Write, error) {
 	return r.environments.Reserve(ctx, 1, func(ctx context.Context) (int64, error) {
 		table := r.service.parts.Table
 		projects, err := store.Collect[Project](ctx, table, store.Query{
@@ -61,7 +62,7 @@ func (r reservations) environment(ctx context.Context) (store.Write, error) {
 		}
 		found := make([]int, len(projects))
 		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(environmentReaders)
+		group.SetLimit(maxConcurrentProjects)
 		for i, p := range projects {
 			group.Go(func() (err error) {
 				found[i], err = table.Count(ctx, store.Query{
@@ -81,20 +82,20 @@ func (r reservations) environment(ctx context.Context) (store.Write, error) {
 }
 
 // openBuild is the record of an upload address or a build that has not ended. The end of the build deletes the record.
-// If no build begins or ends, the record expires (TTL).
+// The record expires (TTL) if no archive arrives, or if the build takes longer than maxBuildDuration.
 type openBuild struct {
 	store.UnknownAttributes
 	TTL int64 `dynamodbav:"ttl"`
 }
 
 // maxBuildDuration is the time after which a build is no longer counted for limits.Builds. It is longer than a build
-// takes, including retries after failures and crashes. A build that runs even longer is still counted for
-// limits.Deployments.
+// takes, including retries after failures and crashes. The count for limits.Deployments does not depend on the end of a
+// build.
 const maxBuildDuration = time.Hour
 
-// build returns the writes that count an upload address or a build for limits.Deployments, and until a time also for
-// limits.Builds. It returns a fault if one of these limits is reached.
-func (r reservations) build(ctx context.Context, id string, until time.Time) ([]store.Write, error) {
+// reserveBuild returns the writes that count an upload address or a build for limits.Deployments and, until a time,
+// also for limits.Builds. It returns a fault if one of these limits is reached.
+func (r reservations) reserveBuild(ctx context.Context, id string, until time.Time) ([]store.Write, error) {
 	today, err := r.deployments.Reserve(ctx, 1, nil)
 	if err != nil {
 		return nil, err

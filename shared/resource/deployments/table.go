@@ -12,8 +12,8 @@ const (
 	deploymentPrefix store.KeyPrefix = "deployment"
 	// uploadPrefix is the key prefix of the uploads, by their StatusIDs.
 	uploadPrefix store.KeyPrefix = "upload"
-	// formatPrefix is the key prefix of the installation's only formatRecord. The sweep reads this record once a
-	// minute.
+	// formatPrefix is the key prefix of the installation's only formatRecord. Each running release reads this record once
+	// a minute (EnsureFormat).
 	formatPrefix store.KeyPrefix = "artifact-format"
 	// openBuildPrefix is the key prefix of the upload addresses and builds that have not ended. Each account has a
 	// partition with its own, by their StatusIDs. The partition is counted if the account may have reached its limit.

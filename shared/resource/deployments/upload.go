@@ -88,7 +88,8 @@ func (s *Service) newUpload(o auth.Owner, r Record, now time.Time) upload {
 // IssueUpload creates an address for the upload of one archive. The same transaction creates the project with its key
 // buckets, and the environment with its deployment, if they do not exist. IssueUpload returns Invalid for an invalid
 // name, NotFound for an environment that the caller cannot see, Conflict while the project is being deleted or if a
-// bucket of another project has the name of a key bucket, and the refusals of the account's limits.
+// bucket that does not serve the project has the name of one of its key buckets, and the refusals of the account's
+// limits.
 func (s *Service) IssueUpload(ctx context.Context, at UploadLocator) (Upload, error) {
 	if err := checkBranch(at.Branch); err != nil {
 		return Upload{}, err
@@ -145,7 +146,7 @@ func (s *Service) createUpload(ctx context.Context, at UploadLocator, kind envir
 		if err != nil {
 			return upload{}, err
 		}
-		reservation, err := accountLimits.project(ctx)
+		reservation, err := accountLimits.reserveProject(ctx)
 		if err != nil {
 			return upload{}, err
 		}
@@ -156,7 +157,7 @@ func (s *Service) createUpload(ctx context.Context, at UploadLocator, kind envir
 	if env.Deployment == "" {
 		var created []store.Write
 		r, env, created = s.newEnvironment(at.Owner, at.Project, at.Branch, store.ErrStale)
-		reservation, err := accountLimits.environment(ctx)
+		reservation, err := accountLimits.reserveEnvironment(ctx)
 		if err != nil {
 			return upload{}, err
 		}
@@ -172,7 +173,7 @@ func (s *Service) createUpload(ctx context.Context, at UploadLocator, kind envir
 	}
 	u := s.newUpload(at.Owner, r, s.now())
 	u.RepositoryURL, u.SHA = at.RepositoryURL, at.SHA
-	reservation, err := accountLimits.build(ctx, u.ID, u.ExpiresOn.Add(eventDelay+claimMargin))
+	reservation, err := accountLimits.reserveBuild(ctx, u.ID, u.ExpiresOn.Add(eventDelay+claimMargin))
 	if err != nil {
 		return upload{}, err
 	}

@@ -58,8 +58,7 @@ func DueQuery(shard int, now time.Time) store.Query {
 // some time after their period. If Close has not run by then, the used units of the period are lost.
 //
 // For a subscription that has ended, Close records the periods up to the period that contains the instant SettleTime
-// after its last change, which is normally its end. The subscription is then due again only after its status is set
-// again.
+// after its last change, which is normally its end. The subscription is then due again only after it was reactivated.
 func (s *Service) Close(
 	ctx context.Context, key store.Key, now time.Time,
 ) (writes []store.Write, more bool, err error) {

@@ -14,7 +14,8 @@ type CustomerState struct {
 	Subscription string
 	// Status is the current status. If the trial is over, it is the status after the trial.
 	Status Status
-	// Quotas are the units of each meter in the period, added up over all plans. Callers must not change the map.
+	// Quotas are the units of each meter in the period: the sum over all plans, or its prorated part. Callers must not
+	// change the map.
 	Quotas map[string]int64
 	// Period is the current period.
 	Period meter.Period
@@ -46,8 +47,8 @@ func (s Status) valid() bool {
 // ended reports whether a subscription with the status has ended. An ended subscription can be reactivated.
 func (s Status) ended() bool { return s == Canceled || s == IncompleteExpired }
 
-// maxConsidered is the maximum number of a customer's subscriptions that are read, the newest first.
-const maxConsidered = 25
+// maxCustomerSubscriptions is the maximum number of a customer's subscriptions that are read, the newest first.
+const maxCustomerSubscriptions = 25
 
 // rank orders the subscriptions of a customer. The subscription with the lowest rank determines the customer's state.
 // Among equal ranks, the newest subscription does. So a customer who buys again is served immediately, and a canceled

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Staleness is the maximum time that a gateway uses the previous state after a change. If the table is slow, the
-	// time can be longer by readTimeout.
+	// Staleness is the maximum time that a gateway uses the previous state after a change. It is counted from the
+	// beginning of a read.
 	Staleness   = 5 * time.Second
 	readTimeout = 2 * time.Second
 	// maxCustomers is the maximum number of cached customers. Each customer takes some kilobytes.
@@ -49,7 +49,8 @@ var errNoCustomer = fault.New(fault.NotFound,
 	"The customer has no subscription in the metering bucket. Make one with its customerKey.")
 
 // CustomerState returns the state of a customer, which one subscription determines (Status.rank). It returns NotFound
-// if the customer has no subscription, or if the bucket does not belong to the account. Any other error is not cached.
+// if the customer has no subscription, or if the bucket does not belong to the account. It caches this result, but no
+// other error.
 func (d *Directory) CustomerState(ctx context.Context, accountID, bucketID, customerKey string) (CustomerState, error) {
 	// no bucket has such a long ID, and no customer such a long key
 	if len(bucketID) > MaxExternalChars || len(customerKey) > 4*MaxExternalChars {
@@ -93,7 +94,7 @@ func (d *Directory) store(id customerID, c *customer) {
 func (d *Directory) load(ctx context.Context, id customerID) (*customer, error) {
 	c := &customer{readAt: d.now()}
 	rows, err := store.Collect[pointer](ctx, d.table, store.Query{
-		PK: customerPartition(id.bucket, id.key), Descending: true, Limit: maxConsidered,
+		PK: customerPartition(id.bucket, id.key), Descending: true, Limit: maxCustomerSubscriptions,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read a customer's subscriptions: %w", err)

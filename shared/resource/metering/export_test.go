@@ -4,7 +4,7 @@ package metering
 const MaxCustomers = maxCustomers
 
 // MaxConsidered is the maximum number of a customer's subscriptions that are read.
-const MaxConsidered = maxConsidered
+const MaxConsidered = maxCustomerSubscriptions
 
 // CachedCustomers returns the number of cached customers.
 func (d *Directory) CachedCustomers() int {

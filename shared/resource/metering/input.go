@@ -50,6 +50,7 @@ func (p *problems) text(field, text string, maxChars int) {
 	}
 }
 
+// date validates a time. It returns the time rounded down to milliseconds, or nil if at is nil.
 func (p *problems) date(field string, at *time.Time) *time.Time {
 	if at == nil {
 		return nil

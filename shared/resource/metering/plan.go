@@ -79,9 +79,9 @@ type planRecord struct {
 	ID       string `dynamodbav:"id"`
 	BucketID string `dynamodbav:"bucketId"`
 	Terms
-	// PastUnits contains the units before the first change of the meters on each of the last days with a change
-	// (maxPastUnits), the oldest first. A period that ended before a change keeps the units from before the change,
-	// even if the period is recorded later.
+	// PastUnits has an entry for each of the last maxPastUnits days on which the meters changed, the oldest first. An
+	// entry contains the units before the first change of its day. A period that ended before a change keeps the units
+	// from before the change, even if the period is recorded later.
 	PastUnits []pastUnits `dynamodbav:"former,omitempty"`
 	// Subscriptions is the number of subscriptions to the plan.
 	Subscriptions int       `dynamodbav:"subscriptions"`

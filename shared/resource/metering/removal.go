@@ -38,17 +38,17 @@ func (r Remover) Definitions() []operation.Definition {
 			Kind: deleteBucket, First: "subscriptions",
 			States: map[string]operation.State{
 				"subscriptions": {
-					Description: "deletes the subscriptions with their history", Task: r.subscriptions(),
+					Description: "deletes the subscriptions with their history", Task: r.removeSubscriptions(),
 					Next: "plans", MustSucceed: true,
 				},
-				"plans": {Description: "deletes the plans", Task: r.plans(), Next: operation.Succeed, MustSucceed: true},
+				"plans": {Description: "deletes the plans", Task: r.removePlans(), Next: operation.Succeed, MustSucceed: true},
 			},
 		},
 		{
 			Kind: deleteHistory, First: "history",
 			States: map[string]operation.State{
 				"history": {
-					Description: "deletes the periods of the subscription", Task: r.history(), Next: operation.Succeed,
+					Description: "deletes the periods of the subscription", Task: r.removeHistory(), Next: operation.Succeed,
 					MustSucceed: true,
 				},
 			},
@@ -56,6 +56,8 @@ func (r Remover) Definitions() []operation.Definition {
 	}
 }
 
+// partitionQuery returns the Query function of an operation.Items for a whole partition. partition returns the
+// partition for the operation's input.
 func partitionQuery(partition func(removalInput) string) func(context.Context, operation.Step) (store.Query, error) {
 	return func(_ context.Context, s operation.Step) (store.Query, error) {
 		var in removalInput
@@ -64,7 +66,9 @@ func partitionQuery(partition func(removalInput) string) func(context.Context, o
 	}
 }
 
-func (r Remover) subscriptions() operation.Task {
+// removeSubscriptions returns the task that removes the subscriptions of a bucket, and the rows that are found through
+// them.
+func (r Remover) removeSubscriptions() operation.Task {
 	return operation.Items[record]{
 		Table: r.table,
 		Query: partitionQuery(func(in removalInput) string { return subscriptionPartition(in.Bucket) }),
@@ -89,7 +93,8 @@ func (r Remover) subscriptions() operation.Task {
 	}.Drain()
 }
 
-func (r Remover) plans() operation.Task {
+// removePlans returns the task that removes the plans of a bucket.
+func (r Remover) removePlans() operation.Task {
 	return operation.Items[planRecord]{
 		Table: r.table,
 		Query: partitionQuery(func(in removalInput) string { return planPartition(in.Bucket) }),
@@ -99,7 +104,8 @@ func (r Remover) plans() operation.Task {
 	}.Drain()
 }
 
-func (r Remover) history() operation.Task {
+// removeHistory returns the task that removes the periods of a subscription.
+func (r Remover) removeHistory() operation.Task {
 	return operation.Items[history]{
 		Table: r.table,
 		Query: partitionQuery(func(in removalInput) string { return historyPartition(in.Subscription) }),

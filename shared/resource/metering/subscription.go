@@ -71,7 +71,7 @@ const (
 	// unique in the bucket.
 	subscriptionExternalPrefix store.KeyPrefix = "metering-subscription-external"
 	// customerPrefix is the key prefix of the ids of a customer's subscriptions. A gateway reads the newest
-	// maxConsidered of them.
+	// maxCustomerSubscriptions of them.
 	customerPrefix store.KeyPrefix = "metering-customer"
 )
 
@@ -125,7 +125,7 @@ func subscriptionExternalKey(bucketID, externalID string) store.Key {
 	return subscriptionExternalPrefix.Key(bucketID, externalID)
 }
 
-// pointer is a row with the id of a record.
+// pointer is a row with the id of a subscription or a plan, under another key than the record.
 type pointer struct {
 	store.UnknownAttributes
 
@@ -161,7 +161,8 @@ func (r record) currentAt(now time.Time) record {
 // period returns the period that contains an instant.
 func (r record) period(at time.Time) meter.Period { return meter.At(r.Anchor, r.Renewal, at) }
 
-// replaceWrite returns the write that replaces the subscription with after.
+// replaceWrite returns the write that replaces the subscription with after. It fails with store.ErrStale if the
+// subscription has changed since r was read.
 func (r record) replaceWrite(after record) store.Write {
 	return store.Put(r.key(), after).If(store.Equal(store.At("version"), r.Version)).Else(store.ErrStale)
 }
@@ -219,6 +220,7 @@ var (
 		"most it can have. Delete some that have ended, or make another bucket.", MaxSubscriptions)
 )
 
+// check validates the input, and rounds its times down to milliseconds. metadata is Metadata in the stored form.
 func (n *NewSubscription) check() (metadata string, err error) {
 	var invalid problems
 	if len(n.PlanIDs) == 0 || len(n.PlanIDs) > MaxPlansPerSubscription {
@@ -344,7 +346,8 @@ func byID(plans []planRecord) map[string]planRecord {
 	return out
 }
 
-// plansOf reads the plans of subscriptions of a bucket. A bucket has at most MaxPlans.
+// plansOf returns the plans of subscriptions of a bucket, by their ids. The result has at most MaxPlans plans, because
+// the bucket has no more.
 func plansOf(ctx context.Context, table *store.Table, bucketID string, all []record) (map[string]planRecord, error) {
 	found := map[string]*planRecord{}
 	var gets []*store.ReadRequest
@@ -437,7 +440,8 @@ func (s *Service) DeleteSubscription(ctx context.Context, at BucketLocator, id s
 	})
 }
 
-// deleteWrites returns the writes that delete a subscription and the rows that refer to it.
+// deleteWrites returns the writes that delete a subscription and the rows that refer to it. They fail with
+// store.ErrStale if the subscription has changed since r was read.
 func (r record) deleteWrites() []store.Write {
 	return []store.Write{
 		store.Delete(subscriptionExternalKey(r.BucketID, r.ExternalID)),

@@ -15,9 +15,10 @@ import (
 // Counter returns the allowance that counts a meter of a subscription in a period. Gateways take units from the
 // counter, and the service reads the used units from it. Each period has its own counter, so a new period needs no
 // reset.
-func Counter(accountID, subscriptionID, key string, p meter.Period, limit int64) allowance.Allowance {
+func Counter(accountID, subscriptionID, meterKey string, p meter.Period, limit int64) allowance.Allowance {
 	return allowance.Allowance{
-		Name: strings.Join([]string{"metering", accountID, subscriptionID, key}, "/"), Limit: limit, From: p.From, To: p.To,
+		Name:  strings.Join([]string{"metering", accountID, subscriptionID, meterKey}, "/"),
+		Limit: limit, From: p.From, To: p.To,
 	}
 }
 
