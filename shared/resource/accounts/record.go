@@ -46,7 +46,7 @@ type entry struct {
 	TTL        int64  `dynamodbav:"ttl,omitempty"`
 }
 
-// key returns the entry's key with the fields that code outside the table uses.
+// key returns the entry's key like fromRecord, with the LastUsedOn of the entry.
 func (e entry) key() Key {
 	k := e.Key.fromRecord()
 	k.LastUsedOn = e.LastUsedOn
@@ -93,7 +93,7 @@ func (k Key) toRecord() Key {
 	return k
 }
 
-// fromRecord returns the key as code outside the table uses it, from the stored key.
+// fromRecord returns a stored key with the list of its scopes. A key with all scopes gets all scopes of this release.
 func (k Key) fromRecord() Key {
 	all := slices.Contains(k.Permissions.Scopes, everyScope)
 	if k.Form == 0 && !all {

@@ -17,8 +17,8 @@ var errUseRecorded = errors.New("accounts: the key's use is noted, or the key is
 
 // RecordUse records that the key of an authenticated caller is used today. If this process has not recorded it yet,
 // RecordUse starts a write in the background. It returns a function that waits for that write, because the process may
-// be frozen after the response. There is at most one write per day and key, and no request depends on it: if a write
-// fails, a later request repeats it.
+// be frozen after the response. At most one write per key and day succeeds, and no request depends on it: if a write
+// fails, a request after cacheTTL or in another process repeats it.
 //
 // RecordUse also adds the keys of earlier releases to the list, because those releases had no list. Such a key is in
 // the list before the first request with it continues, unless the write fails.
@@ -45,7 +45,7 @@ func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait fu
 }
 
 // writeUse writes the day to the key. It also writes the key with all its contents to the account's list. It does not
-// restore a key that was revoked in the meantime.
+// restore a key that was revoked in the meantime: it then returns errUseRecorded.
 func (s *Service) writeUse(ctx context.Context, sum string, k Key, day string) error {
 	ctx = store.WithoutReadSet(ctx, "a condition on the key's own record fails if the key was revoked")
 	lastUsedOn := store.At("lastUsedOn")

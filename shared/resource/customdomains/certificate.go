@@ -102,7 +102,7 @@ func (s *Service) Upload(ctx context.Context, owner auth.Owner, hostname, chain,
 		if err != nil {
 			return err
 		}
-		return s.parts.Table.Commit(ctx, append(writes, before.replaceWith(after), audit.Record(ctx, after.resource()))...)
+		return s.parts.Table.Commit(ctx, append(writes, before.replaceWrite(after), audit.Record(ctx, after.resource()))...)
 	})
 	if err != nil {
 		return Domain{}, err
@@ -136,7 +136,7 @@ func (s *Service) DeleteCertificate(ctx context.Context, owner auth.Owner, hostn
 		} else {
 			writes = s.servedDataWrites(before, store.Remove(store.At("certificate")))
 		}
-		return s.parts.Table.Commit(ctx, append(writes, before.replaceWith(after), audit.Record(ctx, after.resource()))...)
+		return s.parts.Table.Commit(ctx, append(writes, before.replaceWrite(after), audit.Record(ctx, after.resource()))...)
 	})
 	if err != nil {
 		return Domain{}, err

@@ -229,13 +229,13 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, input CreateInpu
 	return s.toDomain(ctx, after)
 }
 
-// commitChange replaces before with after in the table, together with all related writes. For a new custom domain,
-// before is the zero record.
+// commitChange replaces before with after in the table, together with all related writes. It sets UpdatedOn and Version
+// of after. For a new custom domain, before is the zero record.
 func (s *Service) commitChange(ctx context.Context, before record, after *record) error {
 	after.UpdatedOn, after.Version = s.now(), before.Version+1
 	writes := append(before.attachmentWrites(*after), audit.Record(ctx, after.resource()))
 	if before.exists() {
-		writes = append(writes, before.replaceWith(*after))
+		writes = append(writes, before.replaceWrite(*after))
 		if before.VerifiedOn != nil && before.servedDeployment() != after.servedDeployment() {
 			writes = append(writes, store.Update(hostKey(after.Hostname),
 				store.Set(store.At("deployment"), after.servedDeployment())).Else(store.ErrStale))
@@ -259,8 +259,9 @@ func (s *Service) commitChange(ctx context.Context, before record, after *record
 // changeDigits is the length of the ID of a change. It is long enough that IDs are unique.
 const changeDigits = 16
 
-// replaceWith returns the write that replaces the custom domain with after.
-func (r record) replaceWith(after record) store.Write {
+// replaceWrite returns the write that replaces the custom domain with after. It fails with store.ErrStale if the custom
+// domain has changed since r was read.
+func (r record) replaceWrite(after record) store.Write {
 	return store.Put(key(r.AccountID, r.Hostname), after).If(store.And(
 		store.Equal(store.At("id"), r.ID), store.Equal(store.At("version"), r.Version))).Else(store.ErrStale)
 }
@@ -305,6 +306,8 @@ func (s *Service) Read(ctx context.Context, owner auth.Owner, hostname string) (
 	return s.toDomain(ctx, r)
 }
 
+// find returns a custom domain of the caller's account. text is its hostname as the caller wrote it. find returns
+// NotFound if the custom domain is missing or invisible.
 func (s *Service) find(ctx context.Context, owner auth.Owner, text string) (record, error) {
 	hostname, problem := parseHostname(text, s.parts.Config)
 	// An invalid hostname is not a valid table key.

@@ -54,7 +54,8 @@ var (
 	_ handshake.ChallengeSource = (*Directory)(nil)
 )
 
-// Sealer encrypts keys. context binds a sealed key to its record, so that no other record can open it.
+// Sealer encrypts private keys, and decrypts them. context identifies the record of a key: Open fails with another
+// context than Seal had, so a sealed key is useless in another record.
 type Sealer interface {
 	Seal(ctx context.Context, plaintext []byte, context string) ([]byte, error)
 	Open(ctx context.Context, sealed []byte, context string) ([]byte, error)
@@ -88,7 +89,7 @@ type host struct {
 
 func hostKey(hostname string) store.Key { return hostPrefix.Key(hostname) }
 
-// entry is the served data of a hostname after the change with the ID change.
+// entry is the cached data of a hostname. change is the ID of the last change of the hostname when the data was read.
 type entry struct {
 	change string
 	host   host
@@ -99,7 +100,8 @@ type entry struct {
 	certificate *tls.Certificate
 }
 
-// mayBeCustomDomain reports whether a name has the form of a custom domain.
+// mayBeCustomDomain reports whether a name can be a custom domain: it has a dot, is not too long, and is not in a
+// domain of the installation.
 func (d *Directory) mayBeCustomDomain(name string) bool {
 	return len(name) <= MaxHostnameChars && strings.Contains(name, ".") &&
 		!slices.ContainsFunc(d.config.OwnDomains(), func(domain string) bool { return inDomain(name, domain) })

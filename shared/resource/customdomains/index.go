@@ -35,7 +35,7 @@ const (
 	readTimeout = 2 * time.Second
 	// refreshAge is the age from which the cached hostnames are refreshed in the background.
 	refreshAge = Staleness / 2
-	// retryDelay is the pause after a failed refresh.
+	// retryDelay is the pause after a failed refresh, from its beginning.
 	retryDelay = time.Second
 	// maxStale is the maximum time that a gateway serves cached data while refreshes fail.
 	maxStale = 10 * time.Minute
@@ -89,15 +89,16 @@ func (i *index) change(hostname string) (string, bool) {
 	return "", false
 }
 
-// failure is the error of a failed refresh, with the time of the failure or of the refresh's beginning.
+// failure is the error of a failed refresh. at is the time when the refresh began, or when a request began to wait for
+// it.
 type failure struct {
 	at  time.Time
 	err error
 }
 
 // currentNames returns the cached hostnames. From refreshAge on it refreshes them in the background. From Staleness on
-// it waits for the refresh. If the refresh fails, it returns the cached hostnames until they are older than maxStale,
-// and then the error.
+// it waits for the refresh. For retryDelay after a failed refresh, it begins no other. While refreshes fail, it returns
+// the cached hostnames until they are older than maxStale, and then the error.
 func (d *Directory) currentNames(ctx context.Context) (*index, error) {
 	names, now := d.names.Load(), d.now()
 	stale := names == nil
@@ -114,14 +115,14 @@ func (d *Directory) currentNames(ctx context.Context) (*index, error) {
 	failed := d.lastFailure.Load()
 	backingOff := failed != nil && now.Sub(failed.at) >= 0 && now.Sub(failed.at) < retryDelay
 	if !backingOff {
-		flight := d.refresh(ctx)
+		refreshed := d.refresh(ctx)
 		if !stale {
 			return names, nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case result := <-flight:
+		case result := <-refreshed:
 			if result.Err == nil {
 				return d.names.Load(), nil
 			}
@@ -175,7 +176,7 @@ func (d *Directory) readNames(ctx context.Context, startedAt time.Time) (*index,
 			continue
 		}
 		next.versions[shard] = int64(version)
-		if now, exists := before.versions[shard]; !exists || now != int64(version) {
+		if known, exists := before.versions[shard]; !exists || known != int64(version) {
 			shardNames := new(map[string]any)
 			changed, found[shard] = append(changed, shard), shardNames
 			gets = append(gets, store.Get(indexKey(shard), shardNames))

@@ -105,14 +105,14 @@ const (
 	minProofAge = Staleness + readTimeout
 )
 
-// beginIssuance returns the write that begins the next operation on a hostname's certificate at the time on. It also
-// changes r, which the caller must write.
-func (s *Service) beginIssuance(r *record, number int, on time.Time) store.Write {
+// beginIssuance returns the write that begins the next operation on a hostname's certificate, which waits until
+// notBefore. It also changes r, which the caller must write.
+func (s *Service) beginIssuance(r *record, number int, notBefore time.Time) store.Write {
 	r.Orders = number
-	r.Certificate.Operation, r.Certificate.Next = "certify-"+r.ID+"-"+strconv.Itoa(number), on
+	r.Certificate.Operation, r.Certificate.Next = "certify-"+r.ID+"-"+strconv.Itoa(number), notBefore
 	return operation.Begin(operation.Start{
 		ID: r.Certificate.Operation, Kind: Issuance, Subject: r.Hostname, AccountID: r.AccountID,
-		Input: issuanceInput{r.AccountID, r.Hostname, number}, NotBefore: on,
+		Input: issuanceInput{r.AccountID, r.Hostname, number}, NotBefore: notBefore,
 	}, s.now())
 }
 
@@ -173,12 +173,13 @@ func (i issuer) loadDomain(ctx context.Context, step operation.Step) (in issuanc
 	return in, r, r.Certificate != nil && r.Certificate.Operation == step.ID, err
 }
 
-// replaceWrite returns the write that replaces the custom domain with after. It sets UpdatedOn and Version.
-func (r record) replaceWrite(after record, now time.Time) store.Write {
+// versionedWrite works like replaceWrite, and also sets UpdatedOn and Version of after.
+func (r record) versionedWrite(after record, now time.Time) store.Write {
 	after.UpdatedOn, after.Version = now, r.Version+1
-	return r.replaceWith(after)
+	return r.replaceWrite(after)
 }
 
+// order is the task that orders a certificate, and stores the challenge and the sealed key of the order.
 func (i issuer) order(ctx context.Context, step operation.Step) (operation.Result, error) {
 	in, r, ok, err := i.loadDomain(ctx, step)
 	if err != nil {
@@ -259,8 +260,10 @@ func (i issuer) reserveOrder(
 	return wait, err
 }
 
+// orderContext returns the context that binds the sealed key of an order to its operation.
 func orderContext(step operation.Step) string { return "custom-domain-order/" + step.ID }
 
+// prove is the task that notifies the authority when all gateways respond to the challenge.
 func (i issuer) prove(ctx context.Context, step operation.Step) (operation.Result, error) {
 	_, r, ok, err := i.loadDomain(ctx, step)
 	if err != nil || !ok {
@@ -282,6 +285,8 @@ func (i issuer) prove(ctx context.Context, step operation.Step) (operation.Resul
 var errIssueTimeout = fault.New(fault.Conflict,
 	"The certificate authority has not issued the certificate within %s. It is tried again.", issueTimeout)
 
+// issue is the task that polls the authority until the certificate is issued. Then gateways serve the certificate, and
+// the operation that renews it begins.
 func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Result, error) {
 	in, r, ok, err := i.loadDomain(ctx, step)
 	if err != nil || !ok {
@@ -338,7 +343,7 @@ func (i issuer) issue(ctx context.Context, step operation.Step) (operation.Resul
 	}
 	// the number plus 2 has the same challenge type
 	renewalWrite := i.beginIssuance(&after, in.Number+2, renewalTime(cert.Leaf, step.ID))
-	return operation.Result{Writes: append(writes, renewalWrite, r.replaceWrite(after, store.Instant(step.Now)),
+	return operation.Result{Writes: append(writes, renewalWrite, r.versionedWrite(after, store.Instant(step.Now)),
 		store.Delete(challengeKey(r.Hostname)))}, nil
 }
 
@@ -358,6 +363,7 @@ func jitter(period time.Duration, id string) time.Duration {
 	return period / parts * time.Duration(h.Sum32()%parts)
 }
 
+// fail is the task that records the error of a state and begins the next attempt.
 func (i issuer) fail(ctx context.Context, step operation.Step) (operation.Result, error) {
 	return i.retryLater(ctx, step, step.CaughtMessage, 0)
 }
@@ -396,7 +402,7 @@ func (i issuer) retryLater(
 	return operation.Result{
 		Next: operation.Succeed,
 		Writes: []store.Write{
-			retryWrite, r.replaceWrite(after, store.Instant(step.Now)),
+			retryWrite, r.versionedWrite(after, store.Instant(step.Now)),
 			store.Delete(challengeKey(r.Hostname)),
 		},
 	}, nil

@@ -14,9 +14,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// Verification is the kind of the durable operation that looks up the TXT record of a new custom domain. The operation
-// ends when the record is found, when seven days have passed, or when the custom domain was deleted. So the owner need
-// not call Verify.
+// Verification is the kind of the durable operation that looks up the TXT record of a new custom domain. So the owner
+// need not call Verify. The operation ends when the record is found, when the custom domain was deleted or verified by
+// Verify, or when seven days have passed.
 const Verification = "custom-domain.verify"
 
 const lookUpState = "look"
@@ -122,7 +122,7 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 		var writes []store.Write
 		if before := r; r.VerifiedOn != nil {
 			r.UpdatedOn, r.Version = s.now(), r.Version+1
-			writes = append(s.beginFirstIssuance(&r), before.replaceWith(r))
+			writes = append(s.beginFirstIssuance(&r), before.replaceWrite(r))
 		} else {
 			if err := s.checkProof(ctx, r); err != nil {
 				return err
@@ -137,8 +137,8 @@ func (s *Service) Verify(ctx context.Context, owner auth.Owner, hostname string)
 	return s.toDomain(ctx, r)
 }
 
-// verifyWrites returns the writes that assign a hostname to the account. They
-// fail with a Conflict if the hostname belongs to another account.
+// verifyWrites returns the writes that assign a hostname to the account, and changes r. The writes fail with a Conflict
+// if the hostname belongs to another account.
 func (s *Service) verifyWrites(r *record) []store.Write {
 	before, writes := *r, r.changedWrites(s.parts.IDs.Digits(changeDigits))
 	r.VerifiedOn, r.UpdatedOn, r.Version = new(s.now()), s.now(), r.Version+1
@@ -146,10 +146,11 @@ func (s *Service) verifyWrites(r *record) []store.Write {
 	hostWrite := store.Create(hostKey(r.Hostname), host{
 		ID: r.ID, AccountID: r.AccountID, Hostname: r.Hostname, Deployment: r.servedDeployment(),
 	}).Else(errOwnedByOther)
-	return append([]store.Write{before.replaceWith(*r), hostWrite}, writes...)
+	return append([]store.Write{before.replaceWrite(*r), hostWrite}, writes...)
 }
 
-// checkProof returns nil if the TXT record of a custom domain is in the DNS.
+// checkProof returns nil if the TXT record of a custom domain is in the DNS, errRecordMissing if it is not, and
+// errDNSUnavailable if the DNS does not respond.
 func (s *Service) checkProof(ctx context.Context, r record) error {
 	want, err := s.Proof(ctx, r.AccountID, r.Hostname)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// Staleness is the maximum time that gateways, relays and agents use the
-	// previous state after a change. If the table is slow, readTimeout is added.
+	// Staleness is the maximum time that gateways, relays and agents use the previous state after a change. It is counted
+	// from the beginning of a read.
 	Staleness   = 5 * time.Second
 	readTimeout = 2 * time.Second
 	// maxCached is the maximum number of results in one cache. A result has some kilobytes.

@@ -64,8 +64,9 @@ func keepUnknownAttributes(before, services []Spec) []Spec {
 // configurations of an account are one partition, because the deletion of a project reads all of them.
 const configurationPrefix store.KeyPrefix = "tunnel-configuration"
 
-// configuration is the latest configuration of a tunnel: the target state of its services.
-// It is absent before the first configuration and after the deletion of the tunnel.
+// configuration is the record of the latest configuration of a tunnel: the target state of its services. It is absent
+// before the first configuration and after the deletion of the tunnel. A Configuration is only a part of one service in
+// it.
 type configuration struct {
 	store.UnknownAttributes
 

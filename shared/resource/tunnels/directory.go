@@ -16,12 +16,12 @@ import (
 const maxTokenBytes = 1024
 
 var (
-	// ErrNoService means that an account has no service with exactly this name. It
-	// is the same *tunnel.Error that an agent without the service returns.
+	// ErrNoService means that an account has no service with exactly this name. It wraps the *tunnel.Error that an agent
+	// without the service returns.
 	ErrNoService = fmt.Errorf("tunnels: the account has no service of this name: %w",
 		&tunnel.Error{Failure: tunnel.UnknownService})
-	// ErrNotAllowed means that the service exists but the caller may not call it.
-	// It is the same *tunnel.Error that an agent returns to such a caller.
+	// ErrNotAllowed means that the service exists but the caller may not call it. It wraps the *tunnel.Error that an agent
+	// returns to such a caller.
 	ErrNotAllowed = fmt.Errorf("tunnels: the service is not for the caller: %w", &tunnel.Error{Failure: tunnel.NotAllowed})
 	// ErrNoTunnel means that a ref is invalid, or that its tunnel was deleted.
 	ErrNoTunnel = errors.New("tunnels: the tunnel was deleted")
@@ -35,12 +35,12 @@ var (
 type Directory struct {
 	table    *store.Table
 	tokens   *seal.Hasher
-	services cache[lookup]
+	services cache[foundService]
 	tunnels  cache[[]tunnel.Service]
 }
 
-// lookup is the result of the lookup of a service. ref is the tunnel's ref, "" if the service does not exist.
-type lookup struct {
+// foundService is the result of the lookup of a service. ref is the tunnel's ref, "" if the service does not exist.
+type foundService struct {
 	ref     string
 	service tunnel.Service
 }
@@ -49,7 +49,7 @@ type lookup struct {
 func OpenDirectory(p installation.Parts) *Directory {
 	return &Directory{
 		table: p.Table, tokens: p.Hasher(tokenPurpose),
-		services: cache[lookup]{now: p.Now}, tunnels: cache[[]tunnel.Service]{now: p.Now},
+		services: cache[foundService]{now: p.Now}, tunnels: cache[[]tunnel.Service]{now: p.Now},
 	}
 }
 
@@ -91,7 +91,7 @@ func (d *Directory) Services(ctx context.Context, ref string) ([]tunnel.Service,
 			return nil, fmt.Errorf("read a tunnel's configuration: %w", err)
 		}
 		if len(c.Services) == 0 {
-			return nil, d.exists(ctx, accountID, tunnelID)
+			return nil, d.requireTunnel(ctx, accountID, tunnelID)
 		}
 		out := make([]tunnel.Service, len(c.Services))
 		for i, s := range c.Services {
@@ -101,8 +101,8 @@ func (d *Directory) Services(ctx context.Context, ref string) ([]tunnel.Service,
 	})
 }
 
-// exists returns ErrNoTunnel if the tunnel does not exist.
-func (d *Directory) exists(ctx context.Context, accountID, tunnelID string) error {
+// requireTunnel returns ErrNoTunnel if the tunnel does not exist.
+func (d *Directory) requireTunnel(ctx context.Context, accountID, tunnelID string) error {
 	var r record
 	if err := d.table.Load(ctx, store.Get(tunnelKey(accountID, tunnelID), &r)); err != nil {
 		return fmt.Errorf("read whether a tunnel is there: %w", err)
@@ -121,15 +121,15 @@ func (d *Directory) Find(ctx context.Context, accountID, service string, c tunne
 	if accountID == "" || !tunnel.IsName(service) {
 		return "", ErrNoService
 	}
-	result, err := d.services.get(ctx, newRef(accountID, service), func(ctx context.Context) (lookup, error) {
+	result, err := d.services.get(ctx, newRef(accountID, service), func(ctx context.Context) (foundService, error) {
 		var r serviceRecord
 		if err := d.table.Load(ctx, store.Get(serviceKey(accountID, service), &r)); err != nil {
-			return lookup{}, fmt.Errorf("read a service: %w", err)
+			return foundService{}, fmt.Errorf("read a service: %w", err)
 		}
 		if r.ID == "" {
-			return lookup{}, nil
+			return foundService{}, nil
 		}
-		return lookup{newRef(accountID, r.TunnelID), r.toTunnelService()}, nil
+		return foundService{newRef(accountID, r.TunnelID), r.toTunnelService()}, nil
 	})
 	switch {
 	case err != nil:

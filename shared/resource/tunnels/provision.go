@@ -43,17 +43,20 @@ func (r serviceRecord) unchangedCondition() store.Condition {
 	return store.And(store.Equal(store.At("id"), r.ID), store.Equal(store.At("version"), r.Version))
 }
 
-// replaceWrite returns the write that replaces the service with after.
+// replaceWrite returns the write that replaces the service with after. It fails with store.ErrStale if the service has
+// changed since it was read.
 func (r serviceRecord) replaceWrite(accountID string, after serviceRecord) store.Write {
 	return store.Put(serviceKey(accountID, after.Name), after).If(r.unchangedCondition()).Else(store.ErrStale)
 }
 
-// deleteWrite returns the write that deletes the service.
+// deleteWrite returns the write that deletes the service. It fails with store.ErrStale if the service has changed since
+// it was read.
 func (r serviceRecord) deleteWrite(accountID string) store.Write {
 	return store.Delete(serviceKey(accountID, r.Name)).If(r.unchangedCondition()).Else(store.ErrStale)
 }
 
-// kind is one of this package's two kinds of durable operations.
+// kind is one of this package's two kinds of durable operations. name is the kind in an operation's record, and prefix
+// begins the ids of the operations.
 type kind struct {
 	name, prefix string
 	// inProgressMessage and doneMessage are the messages of an operation in progress and of a successful one.
@@ -141,7 +144,7 @@ func (s *Service) Definitions() []operation.Definition {
 			Kind: teardown.name, First: "services",
 			States: map[string]operation.State{
 				"services": {
-					Description: "removes the tunnel's services", Task: s.tearDown, Next: operation.Succeed,
+					Description: "removes the tunnel's services", Task: s.removeServices, Next: operation.Succeed,
 					MustSucceed: true,
 				},
 			},

@@ -29,6 +29,8 @@ func RotatedCredentialKey(ctx context.Context, p installation.Parts, key store.K
 	return tokenKey(renewed), nil
 }
 
+// renew returns the writes that renew the tokens of the tunnels in items, a group for each tunnel. unreadable is the
+// number of tunnels whose sealed token no root key can open.
 func (s *Service) renew(ctx context.Context, items []store.Item) (groups [][]store.Write, unreadable int, err error) {
 	for _, item := range items {
 		var r record
@@ -46,8 +48,8 @@ func (s *Service) renew(ctx context.Context, items []store.Item) (groups [][]sto
 		if err != nil {
 			return nil, 0, fmt.Errorf("renew the hash of the token of the tunnel %s: %w", r.ID, err)
 		}
-		// The new version makes a concurrent rotation of the token read the
-		// tunnel again, because the hash in its earlier read no longer exists.
+		// The new version makes a concurrent Rotate of the token read the tunnel again, because the hash in its earlier read
+		// no longer exists.
 		changes := []store.Change{store.Add(store.At("version"), 1)}
 		if change != nil {
 			changes = append(changes, *change)

@@ -41,10 +41,10 @@ func (s *Service) Delete(ctx context.Context, owner auth.Owner, id string) (Oper
 	return Operation{ID: start.ID, Status: operation.InProgress, Message: teardown.inProgressMessage}, nil
 }
 
-// tearDown removes the services of a deleted tunnel, one step at a time. If another tunnel has already provisioned a
-// service of the same name, that service stays. No new service is written for the deleted tunnel, because its
-// configuration no longer exists.
-func (s *Service) tearDown(ctx context.Context, step operation.Step) (operation.Result, error) {
+// removeServices removes the services of a deleted tunnel, one step at a time. If another tunnel has already
+// provisioned a service of the same name, that service stays. No new service is written for the deleted tunnel, because
+// its configuration no longer exists.
+func (s *Service) removeServices(ctx context.Context, step operation.Step) (operation.Result, error) {
 	var in target
 	if err := step.Input(&in); err != nil {
 		return operation.Result{}, err

@@ -85,8 +85,8 @@ func (s *Service) newToken(ctx context.Context, r *record) (string, error) {
 	return text, nil
 }
 
-// token returns a tunnel's token.
-func (s *Service) token(ctx context.Context, r record) (string, error) {
+// openToken returns a tunnel's token.
+func (s *Service) openToken(ctx context.Context, r record) (string, error) {
 	text, err := s.sealer.Open(ctx, r.Sealed, r.sealContext())
 	if err != nil {
 		return "", fmt.Errorf("open the token of the tunnel %s: %w", r.ID, err)

@@ -47,7 +47,7 @@ type Service struct {
 func Open(p installation.Parts) *Service {
 	return &Service{
 		parts: p, sealer: p.Sealer(), tokens: p.Hasher(tokenPurpose), accounts: p.Hasher("tunnel-account"),
-		maxPerStep: operation.MaxWrites - 2, // provision adds a check of the configuration, and one write is spare
+		maxPerStep: operation.MaxWrites - 2, // provision adds a check of the configuration, and one write stays unused
 	}
 }
 
@@ -151,8 +151,10 @@ func (s *Service) find(
 	return r, nil
 }
 
-// register reads the register of an account.
-func (s *Service) register(ctx context.Context, accountID string, gets ...*store.ReadRequest) (n register, err error) {
+// readRegister reads the register of an account, together with further records.
+func (s *Service) readRegister(
+	ctx context.Context, accountID string, gets ...*store.ReadRequest,
+) (n register, err error) {
 	if err := s.parts.Table.Load(ctx, append(gets, store.Get(registerKey(accountID), &n))...); err != nil {
 		return register{}, fmt.Errorf("read the names of an account's tunnels: %w", err)
 	}
@@ -165,7 +167,7 @@ func (s *Service) List(ctx context.Context, owner auth.Owner) ([]Tunnel, error) 
 	if !visible(owner) {
 		return nil, nil
 	}
-	n, err := s.register(ctx, owner.AccountID)
+	n, err := s.readRegister(ctx, owner.AccountID)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +190,7 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, name string) (Tu
 	var out Tunnel
 	err := s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		counter := counts.Open(s.parts).NewCounter(owner.AccountID, limits.Tunnels)
-		n, err := s.register(ctx, owner.AccountID, counter.ReadRequest())
+		n, err := s.readRegister(ctx, owner.AccountID, counter.ReadRequest())
 		if err != nil {
 			return err
 		}
@@ -230,7 +232,7 @@ func (s *Service) Read(ctx context.Context, owner auth.Owner, id string) (Tunnel
 	if err != nil {
 		return Tunnel{}, err
 	}
-	token, err := s.token(ctx, r)
+	token, err := s.openToken(ctx, r)
 	return Tunnel{ID: r.ID, Name: r.Name, Token: token}, err
 }
 
