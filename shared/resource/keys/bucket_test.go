@@ -113,9 +113,9 @@ func TestBucketsAreListedInPages(t *testing.T) {
 	}
 }
 
-// TestRecreatedBucketHasNoOldConsumers creates and deletes buckets with the same name, with CreateBucket and with
-// DefaultBuckets. A new bucket must not have the consumers of a deleted one, although they stay in the table until an
-// operation has deleted them.
+// TestRecreatedBucketHasNoOldConsumers creates and deletes buckets with the same name, alternately with CreateBucket
+// and with DefaultBuckets. A new bucket must not have the consumers of a deleted one, although they stay in the table
+// until an operation has deleted them.
 func TestRecreatedBucketHasNoOldConsumers(t *testing.T) {
 	const name = "shop-production"
 	for first := range 2 {
@@ -254,6 +254,8 @@ func TestRestrictedKeySeesOnlyBucketsOfItsProjects(t *testing.T) {
 	must[keys.Bucket](t)(fx.keys.ReadBucket(fx.Context(), at))
 }
 
+// TestProjectHasThreeBuckets checks that DefaultBuckets creates the default buckets of a project that do not exist, and
+// keeps an existing one. The commit must fail if an existing one is deleted before it.
 func TestProjectHasThreeBuckets(t *testing.T) {
 	fx := newFixture(t)
 	must[keys.Bucket](t)(fx.keys.CreateBucket(fx.requestContext(), owner, keys.NewBucket{

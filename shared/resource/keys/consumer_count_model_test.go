@@ -25,13 +25,13 @@ import (
 // disturbedBackend disturbs one transaction: it calls a function before the transaction, or kills the process.
 type disturbedBackend struct {
 	store.Backend
-	// after is the number of transactions before the disturbed transaction. If it is undisturbed, no transaction is
-	// disturbed.
+	// after is the number of transactions before the disturbed transaction. The value undisturbed means that no
+	// transaction is disturbed.
 	after int
 	// beforeCommit, if not nil, is called once before the disturbed transaction. It can act as another process.
 	beforeCommit func()
-	// kill makes the process die: after the disturbed transaction took effect if afterCommit is true, and before
-	// otherwise. dead is true after that, and all later transactions fail.
+	// kill makes the process die before the disturbed transaction or, if afterCommit is true, after the transaction took
+	// effect. dead is true after that, and all later transactions fail.
 	kill, afterCommit, dead bool
 }
 
@@ -305,7 +305,7 @@ func collidingNames() (names []string) {
 	return names
 }
 
-var bucketNames = []string{"first-room", "second-room", "third-room"}
+var bucketNames = []string{"first-bucket", "second-bucket", "third-bucket"}
 
 // TestConsumerLimitMatchesModel creates and deletes consumers in several buckets, and changes the limit. A second
 // process can act in the middle of a change, or the first process is killed before or after a transaction. The account

@@ -34,9 +34,9 @@ const keysBefore, keysInBulk = 41, 41
 type largeChange struct {
 	name  string
 	apply func(ctx context.Context, s *keys.Service) error
-	// invariant checks the state that readers see between any two calls. visible is the number of alice's keys in a
-	// list. open is the number of old keys that the gateway accepts.
-	invariant func(visible, open int) error
+	// invariant checks the state that readers see between any two calls. visible is the number of alice's keys in a list.
+	// accepted is the number of old keys that the gateway accepts.
+	invariant func(visible, accepted int) error
 }
 
 func largeChanges() []largeChange {
@@ -56,9 +56,10 @@ func largeChanges() []largeChange {
 		}},
 		{"roll", func(ctx context.Context, s *keys.Service) error {
 			return s.RollKey(ctx, consumerAt("alice"), storetest.Epoch)
-		}, func(visible, open int) error {
-			if !(visible == keysBefore && open == keysBefore) && !(visible == keysBefore+1 && open == 0) {
-				return fmt.Errorf("%d keys are visible and %d old keys open, want those before or after the roll", visible, open)
+		}, func(visible, accepted int) error {
+			if !(visible == keysBefore && accepted == keysBefore) && !(visible == keysBefore+1 && accepted == 0) {
+				return fmt.Errorf("%d keys are visible and %d old keys accepted, want those before or after the roll",
+					visible, accepted)
 			}
 			return nil
 		}},
@@ -69,17 +70,19 @@ func largeChanges() []largeChange {
 		}, nil},
 		{"delete consumer", func(ctx context.Context, s *keys.Service) error {
 			return s.DeleteConsumer(ctx, consumerAt("alice"))
-		}, func(visible, open int) error {
-			if !(visible == keysBefore && open == keysBefore) && !(visible == 0 && open == 0) {
-				return fmt.Errorf("%d keys are visible and %d old keys open, want %d or 0 of each", visible, open, keysBefore)
+		}, func(visible, accepted int) error {
+			if !(visible == keysBefore && accepted == keysBefore) && !(visible == 0 && accepted == 0) {
+				return fmt.Errorf("%d keys are visible and %d old keys accepted, want %d or 0 of each",
+					visible, accepted, keysBefore)
 			}
 			return nil
 		}},
 		{"delete bucket", func(ctx context.Context, s *keys.Service) error {
 			return s.DeleteBucket(ctx, bucketAt(bucket))
-		}, func(visible, open int) error {
-			if !(visible == keysBefore && open == keysBefore) && !(visible == 0 && open == 0) {
-				return fmt.Errorf("%d keys are visible and %d old keys open, want %d or 0 of each", visible, open, keysBefore)
+		}, func(visible, accepted int) error {
+			if !(visible == keysBefore && accepted == keysBefore) && !(visible == 0 && accepted == 0) {
+				return fmt.Errorf("%d keys are visible and %d old keys accepted, want %d or 0 of each",
+					visible, accepted, keysBefore)
 			}
 			return nil
 		}},
@@ -100,7 +103,7 @@ func TestLargeChangesSurviveFailures(t *testing.T) {
 					return keys.Open(installation.Parts{Table: w.Table, Key: testRootKey{}, IDs: source, Now: w.Now})
 				}
 				var old []keys.Key
-				changed := &commitCounter{}
+				commits := &commitCounter{}
 				return operationtest.Scenario{
 					Definitions: func(w *operationtest.Worker) []operation.Definition {
 						return keys.NewCascades(w.Table).Definitions()
@@ -128,13 +131,13 @@ func TestLargeChangesSurviveFailures(t *testing.T) {
 						return test.apply(fixedRequest(ctx, "4"), service(w))
 					},
 					Invariant: func(ctx context.Context, table *store.Table) error {
-						if test.invariant == nil || !changed.changed() {
+						if test.invariant == nil || !commits.changed() {
 							return nil
 						}
 						return checkReaders(ctx, table, old, test.invariant)
 					},
 					Corrupt: func(b store.Backend) store.Backend {
-						return countingBackend{Backend: b, changes: changed}
+						return countingBackend{Backend: b, changes: commits}
 					},
 					Ignore: []string{"createdOn", "updatedOn", "deletedOn", "seq", "version", "token", "sealed", "timestamp", "ttl"},
 				}
@@ -163,9 +166,11 @@ func (b countingBackend) Transact(ctx context.Context, token string, writes []st
 	return b.Backend.Transact(ctx, token, writes)
 }
 
-// checkReaders calls check with the number of alice's keys that a list shows, and with the number of open keys in old.
-// It verifies only 3 keys of old. The gateway must accept either all or none of these keys.
-func checkReaders(ctx context.Context, table *store.Table, old []keys.Key, check func(visible, open int) error) error {
+// checkReaders calls check with the number of alice's keys that a list shows, and with the number of keys in old that
+// the gateway accepts. It verifies only 3 keys of old. The gateway must accept either all or none of these keys.
+func checkReaders(
+	ctx context.Context, table *store.Table, old []keys.Key, check func(visible, accepted int) error,
+) error {
 	now := func() time.Time { return storetest.Epoch }
 	parts := installation.Parts{Table: table, Key: testRootKey{}, IDs: ids.NewSource(nil, now), Now: now}
 	s := keys.Open(parts)
@@ -173,21 +178,21 @@ func checkReaders(ctx context.Context, table *store.Table, old []keys.Key, check
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	open := 0
+	accepted := 0
 	v := keys.OpenVerifier(parts)
 	for _, i := range []int{0, len(old) / 2, len(old) - 1} {
 		switch _, err := v.Verify(ctx, bucketRef(), old[i].Text); {
 		case err == nil:
-			open++
+			accepted++
 		case !fault.Is(err, fault.Unauthenticated):
 			return err
 		}
 	}
-	if open != 0 && open != 3 {
-		return fmt.Errorf("gateway accepts %d of 3 old keys, want 0 or 3", open)
+	if accepted != 0 && accepted != 3 {
+		return fmt.Errorf("gateway accepts %d of 3 old keys, want 0 or 3", accepted)
 	}
-	if open == 3 {
-		open = len(old)
+	if accepted == 3 {
+		accepted = len(old)
 	}
-	return check(len(got), open)
+	return check(len(got), accepted)
 }

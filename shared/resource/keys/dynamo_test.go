@@ -36,7 +36,7 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	page, _, total, err := fx.keys.ListKeys(fx.Context(), consumerAt("alice"), store.Page{Limit: 10, Offset: 95},
 		keys.Masked)
 	if err != nil || total != 101 || len(page) != 6 || page[5].Text[:4] != "****" {
-		t.Fatalf("second page of ListKeys() = %+v of %d, %v, want 6 masked keys of 101", page, total, err)
+		t.Fatalf("last page of ListKeys() = %+v of %d, %v, want 6 masked keys of 101", page, total, err)
 	}
 	_, err = fx.keys.CreateKeys(fx.requestContext(), consumerAt("alice"),
 		slices.Concat(make([]keys.NewKey, 50), []keys.NewKey{{Text: old[0].Text}}))
@@ -73,7 +73,7 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	}
 	if got, _, total, err := fx.keys.ListConsumers(fx.Context(), bucketAt(bucket), keys.Filter{},
 		store.Page{Limit: 5, Offset: 1}, keys.Include{}); err != nil || total != 2 || got[0].Name != "bob" {
-		t.Fatalf("second page of ListConsumers() = %+v of %d, %v, want bob first of 2", got, total, err)
+		t.Fatalf("ListConsumers(offset 1) = %+v of %d, %v, want bob first of 2", got, total, err)
 	}
 	for _, offset := range []int{2, 1 << 31, 1 << 40, math.MaxInt} {
 		beyondEnd := store.Page{Limit: 1000, Offset: offset}

@@ -36,7 +36,7 @@ type fixture struct {
 	memory *memory.Backend
 	table  *store.Table
 	keys   *keys.Service
-	// instances has two processes with separate caches: keys is the first.
+	// instances are the services of two processes, with separate caches. The field keys is the first of them.
 	instances []*keys.Service
 	verifier  *keys.Verifier
 	engine    *operation.Engine

@@ -49,9 +49,11 @@ func TestKeyFormats(t *testing.T) {
 				keys.Include{Keys: true, Format: test.format})
 			noError(t, err)
 			i := slices.IndexFunc(cs, func(c keys.Consumer) bool { return c.Name == name })
-			for _, got := range []keys.Key{read, list[0], c.Keys[0], cs[i].Keys[0]} {
+			for call, got := range map[string]keys.Key{
+				"ReadKey": read, "ListKeys": list[0], "ReadConsumer": c.Keys[0], "ListConsumers": cs[i].Keys[0],
+			} {
 				if got.Text != test.want(k.Text) {
-					t.Errorf("shown key = %q, want %q", got.Text, test.want(k.Text))
+					t.Errorf("%s() text = %q, want %q", call, got.Text, test.want(k.Text))
 				}
 			}
 		})
@@ -106,7 +108,7 @@ func TestKeysAreListedNewestFirst(t *testing.T) {
 	fx.createConsumer("alice")
 	var want []string
 	for i := range 7 {
-		// The clock is set back, as if an instance with an earlier clock created the key.
+		// The clock advances less and less, and is then set back, as if an instance with a slower clock created the key.
 		fx.clock.add(time.Duration(3-i) * time.Second)
 		want = append(want, fx.createKey("alice", keys.NewKey{}).ID)
 	}

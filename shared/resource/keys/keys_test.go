@@ -6,10 +6,12 @@ import (
 	"testing"
 )
 
-// TestConcurrentlyReturnsFirstError checks that concurrently returns the error of a call, whichever call it is.
+// TestConcurrentlyReturnsFirstError checks that concurrently returns the error of any call, and of two failing calls
+// that of the first in the list.
 func TestConcurrentlyReturnsFirstError(t *testing.T) {
-	errFailed := errors.New("failed")
+	errFailed, errLater := errors.New("failed"), errors.New("a later call failed")
 	fail, succeed := func() error { return errFailed }, func() error { return nil }
+	failLater := func() error { return errLater }
 	for name, test := range map[string]struct {
 		calls []func() error
 		want  error
@@ -18,6 +20,7 @@ func TestConcurrentlyReturnsFirstError(t *testing.T) {
 		"the first": {[]func() error{fail, succeed, succeed}, errFailed},
 		"another":   {[]func() error{succeed, fail, succeed}, errFailed},
 		"the last":  {[]func() error{succeed, succeed, fail}, errFailed},
+		"two calls": {[]func() error{succeed, fail, failLater}, errFailed},
 	} {
 		if err := concurrently(test.calls...); !errors.Is(err, test.want) {
 			t.Errorf("concurrently(%s fails) error = %v, want %v", name, err, test.want)

@@ -185,12 +185,13 @@ type concurrentChange struct {
 func concurrentChanges() []concurrentChange {
 	return []concurrentChange{
 		{"roll", func(fx *fixture) {
+			// The deleted key has a greater id than the keys of the bulk creation.
 			noError(fx, fx.keys.DeleteKey(fx.requestContext(), consumerAt("alice"), fx.createKey("alice", keys.NewKey{}).ID))
 			noError(fx, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now()))
 		}, func(t *testing.T, fx *fixture, before, created []keys.Key, err error) {
 			noError(t, err)
 			fx.checkAccepted(false, before...)
-			fx.checkAccepted(true, created...) // the bulk ends after the roll
+			fx.checkAccepted(true, created...) // they are published after the roll
 		}},
 		{"metadata", func(fx *fixture) {
 			must[keys.Consumer](fx)(fx.keys.UpdateConsumer(fx.requestContext(), consumerAt("alice"),
@@ -269,8 +270,8 @@ func TestBulkCreateWithConcurrentChanges(t *testing.T) {
 	}
 }
 
-// endingBackend cancels the context of a request before a bulk creation writes its keys for the remaining-th time.
-// Transactions with a canceled context fail.
+// endingBackend cancels the context of a request before one of the transactions that write keys for a bulk creation:
+// before the next one if remaining is 1, before the second if it is 2. Transactions with a canceled context fail.
 type endingBackend struct {
 	store.Backend
 	remaining int

@@ -92,7 +92,7 @@ func TestMetadataUpdateIsAtomicForAllKeys(t *testing.T) {
 				t.Helper()
 				for _, k := range created {
 					if id, ok := fx.verifyKey(k.Text); !ok || string(id.Data) != want {
-						t.Fatalf("metadata of a verified key = %s, want %s", id.Data, want)
+						t.Fatalf("metadata of a verified key = %s (accepted: %t), want %s", id.Data, ok, want)
 					}
 				}
 			}
@@ -178,7 +178,7 @@ func TestTooManyConcurrentLargeChangesAreThrottled(t *testing.T) {
 			keys.ConsumerPatch{Metadata: store.PatchTo(json.RawMessage(metadata))}))
 	}
 	update(`{"n":1}`)
-	for range 63 {
+	for range 63 { // with the entry of the update, the overlay is full after that
 		noError(t, roll())
 	}
 	wantFault(t, roll(), fault.Throttled)
@@ -206,7 +206,7 @@ func TestOlderMetadataNeverReplacesNewer(t *testing.T) {
 	}
 	fx.finishOperations()
 	if b.afterQuery != nil {
-		t.Fatal("the change between the reads does not happen, want it once")
+		t.Fatal("the second update does not happen after the query of the keys, want it once")
 	}
 	for _, k := range created {
 		if id, _ := fx.verifyKey(k.Text); string(id.Data) != `{"n":2}` {
@@ -215,6 +215,8 @@ func TestOlderMetadataNeverReplacesNewer(t *testing.T) {
 	}
 }
 
+// TestOverlayIsBounded fills the overlay except for one entry. Then it adds the last entry between the read and the
+// commit of a roll, which must be refused.
 func TestOverlayIsBounded(t *testing.T) {
 	fx, b := newPausedFixture(t)
 	fx.createBucket()

@@ -88,19 +88,20 @@ func (fx *fixture) cost(e entry) store.Usage {
 	return m.Usage()
 }
 
-// ledgerKeys is the state that the ledger's entries share: alice's newest key, and the number of new names.
-type ledgerKeys struct {
+// ledgerState is the state that the ledger's entries share: the text and the id of alice's newest key, and the number
+// of new names.
+type ledgerState struct {
 	text, id string
 	names    int
 }
 
 // loadNewest stores the text and id of alice's newest key.
-func (l *ledgerKeys) loadNewest(fx *fixture) {
+func (l *ledgerState) loadNewest(fx *fixture) {
 	k := fx.listKeys("alice")[0]
 	l.text, l.id = k.Text, k.ID
 }
 
-func (l *ledgerKeys) nextName() string {
+func (l *ledgerState) nextName() string {
 	l.names++
 	return fmt.Sprintf("new-%d", l.names)
 }
@@ -119,11 +120,11 @@ func recreateWithKeys(n int) func(*fixture) {
 
 // ledger returns all entries in the required order. Each entry needs the state that the earlier entries leave.
 func ledger() []entry {
-	l := &ledgerKeys{}
+	l := &ledgerState{}
 	return slices.Concat(l.checks(), l.buckets(), consumerLists(), l.consumers(), l.keys(), largeEntries())
 }
 
-func (l *ledgerKeys) checks() []entry {
+func (l *ledgerState) checks() []entry {
 	return []entry{
 		{"check a key", l.loadNewest, func(ctx context.Context, fx *fixture) error {
 			_, err := fx.verifier.Verify(ctx, bucketRef(), l.text)
@@ -146,7 +147,7 @@ func (l *ledgerKeys) checks() []entry {
 	}
 }
 
-func (l *ledgerKeys) buckets() []entry {
+func (l *ledgerState) buckets() []entry {
 	return []entry{
 		{"create a bucket", nil, func(ctx context.Context, fx *fixture) error {
 			_, err := fx.keys.CreateBucket(ctx, owner, keys.NewBucket{Name: "bucket-" + l.nextName()})
@@ -193,7 +194,7 @@ func consumerLists() []entry {
 	}
 }
 
-func (l *ledgerKeys) consumers() []entry {
+func (l *ledgerState) consumers() []entry {
 	return []entry{
 		{"create a consumer", nil, func(ctx context.Context, fx *fixture) error {
 			_, err := fx.keys.CreateConsumer(ctx, bucketAt(bucket), keys.NewConsumer{Name: l.nextName()})
@@ -231,7 +232,7 @@ func (l *ledgerKeys) consumers() []entry {
 	}
 }
 
-func (l *ledgerKeys) keys() []entry {
+func (l *ledgerState) keys() []entry {
 	page := store.Page{Limit: 100}
 	return []entry{
 		{"list keys", nil, func(ctx context.Context, fx *fixture) error {

@@ -100,10 +100,10 @@ func TestConsumerKeyLimitIsExact(t *testing.T) {
 			at := consumerAt("acme")
 			must[[]keys.Key](t)(fx.keys.CreateKeys(fx.requestContext(), at, make([]keys.NewKey, first)))
 			if _, err := fx.keys.CreateKeys(fx.requestContext(), at, make([]keys.NewKey, 2)); !fault.Is(err, fault.Forbidden) {
-				t.Errorf("CreateKeys(2 over the limit) error = %v, want %v", err, fault.Forbidden)
+				t.Errorf("CreateKeys(2 keys) with capacity for 1: error = %v, want %v", err, fault.Forbidden)
 			}
 			if _, err := fx.keys.CreateKeys(fx.requestContext(), at, make([]keys.NewKey, 60)); !fault.Is(err, fault.Forbidden) {
-				t.Errorf("CreateKeys(60 over the limit) error = %v, want %v", err, fault.Forbidden)
+				t.Errorf("CreateKeys(60 keys) with capacity for 1: error = %v, want %v", err, fault.Forbidden)
 			}
 			noError(t, fx.keys.RollKey(fx.requestContext(), at, fx.clock.Now()))
 			if err := fx.keys.RollKey(fx.requestContext(), at, fx.clock.Now()); !fault.Is(err, fault.Forbidden) {

@@ -381,7 +381,7 @@ func (m *machine) Check(t *rapid.T) {
 		m.checkFilter(t, filter)
 	}
 	for text := range m.model.invalidTexts {
-		if _, open := m.verifyKey(text); open {
+		if _, accepted := m.verifyKey(text); accepted {
 			t.Fatalf("invalid key %s is accepted, want it refused", text)
 		}
 	}
@@ -399,11 +399,11 @@ func (m *machine) checkKeys(t *rapid.T, name string, want *modelConsumer) {
 			k.ExpiresOn != nil && !k.ExpiresOn.Equal(*wantKey.expiresOn) {
 			t.Fatalf("key %d of %s = %+v, want %+v", i, name, k, wantKey)
 		}
-		id, open := m.verifyKey(k.Text)
-		if wantOpen := wantKey.expiresOn == nil || wantKey.expiresOn.After(m.clock.Now()); open != wantOpen {
-			t.Fatalf("%s, key %d: accepted = %v, want %v", name, i, open, wantOpen)
+		id, accepted := m.verifyKey(k.Text)
+		if wantAccepted := wantKey.expiresOn == nil || wantKey.expiresOn.After(m.clock.Now()); accepted != wantAccepted {
+			t.Fatalf("%s, key %d: accepted = %v, want %v", name, i, accepted, wantAccepted)
 		}
-		if open && (id.Sub != name || string(id.Data) != want.metadata || id.KeyID != wantKey.id) {
+		if accepted && (id.Sub != name || string(id.Data) != want.metadata || id.KeyID != wantKey.id) {
 			t.Fatalf("%s, key %d: verified as %+v, want subject %[1]s, metadata %[4]s and key %[5]s",
 				name, i, id, want.metadata, wantKey.id)
 		}
@@ -451,8 +451,8 @@ func TestServiceMatchesModel(tt *testing.T) {
 		}
 		// In half of the runs, another action interrupts reads. Any action except Check can interrupt the reads of a
 		// change. Only Sweep, whose effects must be invisible, can interrupt the reads of Check and Work.
-		interruptReads, allActions := rapid.Bool().Draw(t, "torn"), maps.Clone(actions)
-		delete(allActions, "")
+		interruptReads, interruptingActions := rapid.Bool().Draw(t, "torn"), maps.Clone(actions)
+		delete(interruptingActions, "")
 		sweepOnly := map[string]func(*rapid.T){"Sweep": m.Sweep}
 		for name, action := range actions {
 			actions[name] = func(t *rapid.T) {
@@ -461,7 +461,7 @@ func TestServiceMatchesModel(tt *testing.T) {
 				case interruptReads && (name == "" || name == "Work"):
 					defer m.tear(t, sweepOnly)()
 				case interruptReads:
-					defer m.tear(t, allActions)()
+					defer m.tear(t, interruptingActions)()
 				}
 				action(t)
 			}

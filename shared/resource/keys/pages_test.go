@@ -94,7 +94,7 @@ func TestConsumerPagesLoseNothing(t *testing.T) {
 		var got []string
 		page := store.Page{Limit: rapid.IntRange(1, 5).Draw(rt, "limit")}
 		include := keys.Include{Keys: rapid.Bool().Draw(rt, "with keys"), Format: keys.None}
-		if pageCapacity := rapid.IntRange(1, 5).Draw(rt, "room"); pageCapacity < page.Limit {
+		if pageCapacity := rapid.IntRange(1, 5).Draw(rt, "page capacity"); pageCapacity < page.Limit {
 			include.Fits = func() func(keys.Consumer) bool {
 				remaining := pageCapacity
 				return func(keys.Consumer) bool { remaining--; return remaining >= 0 }
@@ -112,9 +112,12 @@ func TestConsumerPagesLoseNothing(t *testing.T) {
 					after++
 				}
 			}
-			if total != len(existing) || len(found) > page.Limit || (next == "") != (after == 0 || len(got) == 0) {
-				rt.Fatalf("page = %d of %d, next %q with %d consumers after it, want at most %d of %d",
-					len(found), total, next, after, page.Limit, len(existing))
+			if total != len(existing) || len(found) > page.Limit {
+				rt.Fatalf("page = %d of %d consumers, want at most %d of %d", len(found), total, page.Limit, len(existing))
+			}
+			if wantLast := after == 0 || len(got) == 0; (next == "") != wantLast {
+				rt.Fatalf("position of the next page = %q with %d consumers after this page, want a last page: %t",
+					next, after, wantLast)
 			}
 			page.After, done = next, next == ""
 			for range rapid.IntRange(0, 3).Draw(rt, "changes") {

@@ -55,6 +55,9 @@ func (b *interleavedBackend) Read(ctx context.Context, keys []store.Key) ([]stor
 	return b.Backend.Read(ctx, keys)
 }
 
+// TestConcurrentlyCreatedKeyIsNotMissed creates a key during a change of all keys: after the change has queried the
+// keys, and before it reads the consumer. The change must include the new key, even if another key is deleted, so that
+// the number of keys is the same.
 func TestConcurrentlyCreatedKeyIsNotMissed(t *testing.T) {
 	for _, n := range []int{0, 1, 39, 40} {
 		for _, test := range []struct {

@@ -13,9 +13,10 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
-// splitReadBackend splits the next read of several items, if a partition begins with prefix. It reads the items of
-// these partitions, then calls betweenReads, and then reads the other items. If publishReached is set, it also sends to
-// publishReached before the commit that publishes a bulk creation, and blocks this commit until publish is closed.
+// splitReadBackend splits the next read of several items if one of their partitions begins with prefix. It reads the
+// items of these partitions, then calls betweenReads, and then reads the other items. If publishReached is set, it also
+// sends to publishReached before the commit that publishes a bulk creation, and blocks this commit until publish is
+// closed.
 type splitReadBackend struct {
 	store.Backend
 	mu           sync.Mutex
@@ -27,8 +28,8 @@ type splitReadBackend struct {
 
 func newSplitReadFixture(t *testing.T) (*fixture, *splitReadBackend) {
 	t.Helper()
-	g := &splitReadBackend{}
-	return newFixtureOver(t, memory.New(), func(inner store.Backend) store.Backend { g.Backend = inner; return g }), g
+	b := &splitReadBackend{}
+	return newFixtureOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b }), b
 }
 
 func (b *splitReadBackend) arm(prefix string, callback func()) {
@@ -78,16 +79,16 @@ func (b *splitReadBackend) checkUsed(t *testing.T) {
 // TestPatchDuringRollKeepsExpiry updates a key during a large roll: the update reads the bucket before the roll, and
 // the consumer and the key after it.
 func TestPatchDuringRollKeepsExpiry(t *testing.T) {
-	fx, g := newSplitReadFixture(t)
+	fx, b := newSplitReadFixture(t)
 	fx.createBucket()
 	fx.createConsumer("alice")
 	created := fx.createKeys("alice", 45)
-	g.arm("buckets#", func() {
+	b.arm("buckets#", func() {
 		noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now().Add(time.Hour)))
 	})
 	patched := must[keys.Key](t)(fx.keys.UpdateKey(fx.requestContext(), consumerAt("alice"), created[0].ID,
 		keys.KeyPatch{Description: store.PatchTo("patched")}))
-	g.checkUsed(t)
+	b.checkUsed(t)
 	if patched.ExpiresOn == nil {
 		t.Error("UpdateKey() during a roll returns a key without expiry, want one")
 	}
@@ -99,10 +100,10 @@ func TestPatchDuringRollKeepsExpiry(t *testing.T) {
 // TestRollDuringBulkPublishRollsItsKeys rolls keys while a bulk creation is published: the roll reads the bucket
 // before, with the entry that hides the keys, and the consumer after it.
 func TestRollDuringBulkPublishRollsItsKeys(t *testing.T) {
-	fx, g := newSplitReadFixture(t)
+	fx, b := newSplitReadFixture(t)
 	fx.createBucket()
 	fx.createConsumer("alice")
-	g.publishReached, g.publish = make(chan struct{}), make(chan struct{})
+	b.publishReached, b.publish = make(chan struct{}), make(chan struct{})
 	var created []keys.Key
 	var bulk sync.WaitGroup
 	bulk.Go(func() {
@@ -111,10 +112,10 @@ func TestRollDuringBulkPublishRollsItsKeys(t *testing.T) {
 			t.Errorf("CreateKeys() during a roll: error = %v, want none", err)
 		}
 	})
-	<-g.publishReached
-	g.arm("buckets#", func() { close(g.publish); bulk.Wait() })
+	<-b.publishReached
+	b.arm("buckets#", func() { close(b.publish); bulk.Wait() })
 	noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now()))
-	g.checkUsed(t)
+	b.checkUsed(t)
 	fx.checkAccepted(false, created...)
 	fx.finishOperations()
 	fx.checkAccepted(false, created...)
@@ -124,17 +125,17 @@ func TestRollDuringBulkPublishRollsItsKeys(t *testing.T) {
 // rolls, and the bucket after them. Both rolls return before the bulk creation writes any key, so they must not apply
 // to its keys.
 func TestBulkKeysIgnoreEarlierRolls(t *testing.T) {
-	fx, g := newSplitReadFixture(t)
+	fx, b := newSplitReadFixture(t)
 	fx.createBucket()
 	fx.createConsumer("alice")
 	old := fx.createKeys("alice", 45)
-	g.arm("consumers#", func() {
+	b.arm("consumers#", func() {
 		for range 2 {
 			noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now()))
 		}
 	})
 	created := fx.createKeys("alice", 45)
-	g.checkUsed(t)
+	b.checkUsed(t)
 	fx.checkAccepted(false, old...)
 	fx.checkAccepted(true, created...)
 	fx.finishOperations()
@@ -144,14 +145,14 @@ func TestBulkKeysIgnoreEarlierRolls(t *testing.T) {
 // TestSlowReadIsRetried verifies a key with a long pause between the reads of key and bucket. Meanwhile, a roll is
 // written into the key and its entry is removed from the bucket.
 func TestSlowReadIsRetried(t *testing.T) {
-	fx, g := newSplitReadFixture(t)
+	fx, b := newSplitReadFixture(t)
 	fx.createBucket()
 	fx.createConsumer("alice")
 	created := fx.createKeys("alice", 45)
-	g.arm("key-hash#", func() {
+	b.arm("key-hash#", func() {
 		noError(t, fx.keys.RollKey(fx.requestContext(), consumerAt("alice"), fx.clock.Now()))
 		fx.finishOperations()
 	})
 	fx.checkAccepted(false, created[0])
-	g.checkUsed(t)
+	b.checkUsed(t)
 }

@@ -29,6 +29,8 @@ type tornBackend struct {
 
 var errProcessDied = errors.New("the process is dead")
 
+// arm makes the backend call callback once, after the next read of the bucket and before the read of the keys. It also
+// sets dieAfterPortion, because callback runs a bulk creation.
 func (b *tornBackend) arm(callback func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +93,7 @@ func (b *tornBackend) Transact(ctx context.Context, token string, writes []store
 func TestStaleBucketReadHidesBatch(t *testing.T) {
 	for name, count := range map[string]func(fx *fixture) int{
 		"gateway": func(fx *fixture) int {
-			if _, open := fx.verifyKey("custom-key-number-0000"); open {
+			if _, accepted := fx.verifyKey("custom-key-number-0000"); accepted {
 				return 1
 			}
 			return 0

@@ -76,23 +76,23 @@ func TestCustomKeyValidation(t *testing.T) {
 
 func TestKeyIDsIncreaseWhenClockGoesBack(t *testing.T) {
 	const suffix = "0123456789abcdef"
-	for last, want := range map[string]string{
+	for previous, want := range map[string]string{
 		"key_00000000": "key_00000001", "key_00000009": "key_0000000A", "key_0000000Z": "key_0000000a",
 		"key_0000000z": "key_00000010", "key_0zzzzzzz": "key_10000000",
 	} {
-		if got := idAfter(last+suffix, last+suffix); got != want+suffix {
-			t.Errorf("idAfter(%s, same) = %s, want %s", last+suffix, got, want+suffix)
+		if got := idAfter(previous+suffix, previous+suffix); got != want+suffix {
+			t.Errorf("idAfter(%s, same) = %s, want %s", previous+suffix, got, want+suffix)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		digits := rapid.StringMatching(`key_[0-9A-Za-y][0-9A-Za-z]{23}`)
-		last, id := digits.Draw(t, "last"), digits.Draw(t, "id")
-		got := idAfter(last, id)
-		if got <= last || !keyIDPattern.MatchString(got) {
-			t.Fatalf("idAfter(%s, %s) = %s, want a later valid ID", last, id, got)
+		previous, id := digits.Draw(t, "previous"), digits.Draw(t, "id")
+		got := idAfter(previous, id)
+		if got <= previous || !keyIDPattern.MatchString(got) {
+			t.Fatalf("idAfter(%s, %s) = %s, want a later valid ID", previous, id, got)
 		}
-		if id > last && got != id {
-			t.Fatalf("idAfter(%s, %s) = %s, want the ID itself", last, id, got)
+		if id > previous && got != id {
+			t.Fatalf("idAfter(%s, %s) = %s, want the ID itself", previous, id, got)
 		}
 	})
 }

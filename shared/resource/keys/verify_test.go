@@ -108,7 +108,7 @@ func TestKeyOfAnotherBucketIsRefused(t *testing.T) {
 }
 
 // TestRefusalNamesDeletedBucketAsCause checks that the error for a key of a deleted bucket has a cause for the log.
-// Without it, every key was refused and no log named the reason.
+// Without the cause, every key would be refused and no log would name the reason.
 func TestRefusalNamesDeletedBucketAsCause(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.createBucket()
