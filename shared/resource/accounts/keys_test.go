@@ -96,8 +96,8 @@ func TestKeysAreListedNewestFirstUntilThirtyDaysAfterExpiry(t *testing.T) {
 	}
 }
 
-// TestRevokedKeyIsRefusedWithinAMinute checks that a process that has cached a revoked key
-// refuses the key within a minute. All other processes refuse it immediately.
+// TestRevokedKeyIsRefusedWithinAMinute checks that a process that has cached a revoked key refuses the key within a
+// minute, and also after its clock was set back. All other processes refuse the key immediately.
 func TestRevokedKeyIsRefusedWithinAMinute(t *testing.T) {
 	f := newFixture(t)
 	f.createAccount(t)
@@ -113,7 +113,7 @@ func TestRevokedKeyIsRefusedWithinAMinute(t *testing.T) {
 	for _, advance := range []time.Duration{59 * time.Second, -time.Hour} {
 		f.now = f.now.Add(advance)
 		if _, err := f.Authenticate(t.Context(), text); !fault.Is(err, fault.Unauthenticated) {
-			t.Errorf("Authenticate(revoked key) in a process that cached it, %v later: error = %v, want %v",
+			t.Errorf("Authenticate(revoked key) in a process that cached it, clock moved by %v: error = %v, want %v",
 				advance, err, fault.Unauthenticated)
 		}
 	}

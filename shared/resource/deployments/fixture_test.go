@@ -152,7 +152,8 @@ func (fx *fixture) commit(writes []store.Write, err error) {
 	}
 }
 
-// serve ends a build successfully, after its archive was accepted.
+// serve accepts the archive of a build, unless the build is a redeploy, and then ends the build successfully. A newer
+// decision can supersede the build.
 func (fx *fixture) serve(in deployments.BuildInput) {
 	fx.t.Helper()
 	fx.sleep(time.Millisecond)

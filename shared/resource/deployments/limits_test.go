@@ -28,14 +28,14 @@ func (fx *fixture) requestUpload(o auth.Owner, kind fault.Kind) deployments.Uplo
 	fx.t.Helper()
 	u, err := fx.IssueUpload(fx.requestContext(), deployments.UploadLocator{Owner: o, Project: "shop", Branch: "main"})
 	if kind == 0 && err != nil || kind != 0 && !fault.Is(err, kind) {
-		fx.t.Fatalf("IssueUpload() error = %v, want kind %v", err, kind)
+		fx.t.Fatalf("IssueUpload() error = %v, want kind %v (0: no error)", err, kind)
 	}
 	return u
 }
 
 // TestConcurrentBuildsOfAccountAreLimited checks that an upload is counted until its build ends or its address expires.
-// The builds are served, superseded, refused, or end after the deletion of their deployment. The limit does not affect
-// another account.
+// Builds end in four ways: they are served, are superseded, fail, or fail after the deletion of their deployment. The
+// limit does not affect another account.
 func TestConcurrentBuildsOfAccountAreLimited(t *testing.T) {
 	fx := newFixture(t)
 	fx.setLimit(limits.Builds, 2)
@@ -92,15 +92,15 @@ func TestProjectAndEnvironmentLimitsAreExact(t *testing.T) {
 	checkKind := func(err error, kind fault.Kind) {
 		t.Helper()
 		if kind == 0 && err != nil || kind != 0 && !fault.Is(err, kind) {
-			t.Fatalf("error = %v, want kind %v", err, kind)
+			t.Fatalf("error = %v, want kind %v (0: no error)", err, kind)
 		}
 	}
-	project := func(name string) error {
+	createProject := func(name string) error {
 		_, err := fx.CreateProject(fx.requestContext(), fullOwner(), name)
 		return err
 	}
-	branch := func(project, name string) error {
-		_, err := fx.CreateEnvironment(fx.requestContext(), fullOwner(), project, name, environment.ForBranch(name))
+	createEnvironment := func(project, branch string) error {
+		_, err := fx.CreateEnvironment(fx.requestContext(), fullOwner(), project, branch, environment.ForBranch(branch))
 		return err
 	}
 	upload := func(project, branch string) error {
@@ -110,22 +110,22 @@ func TestProjectAndEnvironmentLimitsAreExact(t *testing.T) {
 		})
 		return err
 	}
-	checkKind(project("one"), 0)
+	checkKind(createProject("one"), 0)
 	checkKind(upload("two", "main"), 0)
-	checkKind(project("three"), fault.Forbidden)
+	checkKind(createProject("three"), fault.Forbidden)
 	checkKind(upload("three", "main"), fault.Forbidden)
-	checkKind(project("one"), fault.Forbidden) // the limit is checked before the name
-	checkKind(branch("one", "main"), 0)
+	checkKind(createProject("one"), fault.Forbidden) // the limit is checked before the name
+	checkKind(createEnvironment("one", "main"), 0)
 	checkKind(upload("one", "a"), 0)
 	checkKind(upload("one", "b"), fault.Forbidden)
-	checkKind(branch("two", "b"), fault.Forbidden)
+	checkKind(createEnvironment("two", "b"), fault.Forbidden)
 	for n := range 2 { // the deletion of a deployment also deletes its environment
 		in := fx.claimNew("one", []string{"a", "c0"}[n], fmt.Sprint("archive ", n))
 		fx.serve(in)
 		checkKind(fx.DeleteDeployment(fx.requestContext(),
 			deployments.DeploymentLocator{Owner: fullOwner(), Deployment: in.Deployment}), 0)
 		checkKind(upload("one", fmt.Sprint("c", n)), 0)
-		checkKind(branch("two", "b"), fault.Forbidden)
+		checkKind(createEnvironment("two", "b"), fault.Forbidden)
 	}
 	fx.setLimit(limits.Environments, 1) // a lower limit does not delete environments
 	checkKind(upload("two", "main"), 0)

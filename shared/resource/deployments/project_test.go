@@ -42,8 +42,9 @@ func TestInvalidProjectNameIsUnprocessable(t *testing.T) {
 		"lime-fox", "", "-a", "a-", "A", "a_b", "a.b", "é", "a b", strings.Repeat("a", 64),
 		"a\n",
 	} {
-		_, err := fx.CreateProject(fx.requestContext(), fullOwner(), name)
-		wantKind(t, err, fault.Unprocessable)
+		if _, err := fx.CreateProject(fx.requestContext(), fullOwner(), name); !fault.Is(err, fault.Unprocessable) {
+			t.Errorf("CreateProject(%q) error = %v, want %v", name, err, fault.Unprocessable)
+		}
 	}
 	for _, name := range []string{"a", "0", "a-b", strings.Repeat("a", 63)} {
 		if _, err := fx.CreateProject(fx.requestContext(), fullOwner(), name); err != nil {

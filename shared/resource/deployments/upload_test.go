@@ -35,7 +35,7 @@ func TestInvalidUploadsAreRefused(t *testing.T) {
 		{"a long branch", "lime-fox", strings.Repeat("b", 256), fault.Invalid, "branchName"},
 		{"a branch with NUL", "lime-fox", "a\x00b", fault.Invalid, "branchName"},
 		{"a branch that is no UTF-8", "lime-fox", "a\xffb", fault.Invalid, "branchName"},
-		{"a bad project", "Lime", "main", fault.Invalid, "projectName"},
+		{"an invalid project name", "Lime", "main", fault.Invalid, "projectName"},
 		{"no project", "", "main", fault.NotFound, ""},
 	} {
 		_, err := fx.IssueUpload(fx.requestContext(),
@@ -173,9 +173,9 @@ func TestUnusedAddressExpiresWithError(t *testing.T) {
 	if err != nil || s.Status != deployments.InProgress || s.URL != "" || s.BuildID != "" {
 		t.Errorf("ReadStatus(new upload) = %+v, %v, want %s without URL and build", s, err, deployments.InProgress)
 	}
-	fx.sleep(20*time.Minute + time.Second) // claimMargin for a claim that is in progress
+	fx.sleep(20*time.Minute + time.Second) // within claimMargin, a claim may still be in progress
 	if s, err := fx.ReadStatus(fx.requestContext(), at); err != nil || s.Status != deployments.InProgress {
-		t.Errorf("ReadStatus(expired upload) before its claims end = %+v, %v, want %s", s, err, deployments.InProgress)
+		t.Errorf("ReadStatus(expired upload) within claimMargin = %+v, %v, want %s", s, err, deployments.InProgress)
 	}
 	fx.sleep(time.Minute)
 	s, err = fx.ReadStatus(fx.requestContext(), at)

@@ -61,7 +61,7 @@ func TestConcurrentCreatesRespectLimits(t *testing.T) {
 				}
 			}
 			if got != remaining {
-				t.Errorf("%[3]d of %[1]d concurrent creations of %[2]s succeed, want %[1]d", remaining, counter, got)
+				t.Errorf("%d of 2 concurrent creations of %s with capacity for %d succeed, want %[3]d", got, counter, remaining)
 			}
 		}
 	}

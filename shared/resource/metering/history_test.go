@@ -28,10 +28,10 @@ func TestRandomHistoriesMatchModel(t *testing.T) {
 		sc := newScenario(t, rt)
 		rt.Repeat(map[string]func(*rapid.T){
 			"advance the clock":     sc.advanceClock,
-			"create a plan":         sc.plan,
+			"create a plan":         sc.addPlan,
 			"change a plan":         sc.changeTerms,
 			"delete a plan":         sc.deletePlan,
-			"create a subscription": sc.subscription,
+			"create a subscription": sc.addSubscription,
 			"change a subscription": sc.change,
 			"delete a subscription": sc.deleteSubscription,
 			"use units":             sc.use,
@@ -66,9 +66,9 @@ func newScenario(t *testing.T, rt *rapid.T) *scenario {
 		Log: slog.New(slog.DiscardHandler),
 	})
 	for range 2 {
-		sc.plan(rt)
+		sc.addPlan(rt)
 	}
-	sc.subscription(rt)
+	sc.addSubscription(rt)
 	return sc
 }
 
@@ -147,7 +147,7 @@ var (
 	fractions = rapid.SampledFrom([]string{"0", "0.29", "0.5", "0.75", "1"})
 )
 
-func (sc *scenario) plan(rt *rapid.T) {
+func (sc *scenario) addPlan(rt *rapid.T) {
 	sc.created++
 	t := termsChange{
 		since: sc.clock(), meters: meterQuotas.Draw(rt, "meters"), days: trialDays.Draw(rt, "days"),
@@ -228,7 +228,7 @@ func (sc *scenario) timeNear(rt *rapid.T, label string) time.Time {
 	return sc.clock().Add(offset).In(time.FixedZone("", zone*3600))
 }
 
-func (sc *scenario) subscription(rt *rapid.T) {
+func (sc *scenario) addSubscription(rt *rapid.T) {
 	if len(sc.subs) > 8 || len(sc.livePlans()) == 0 {
 		rt.Skip()
 	}

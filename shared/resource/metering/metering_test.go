@@ -200,10 +200,10 @@ func TestInvalidSubscriptionsAreRefused(t *testing.T) {
 			n.TrialStart, n.TrialEnd = new(instant("2026-02-02T00:00:00Z")), new(instant("2026-02-01T00:00:00Z"))
 		}, "trialEndDate"},
 		{
-			"a trial after a trial without an end",
+			"trialing as the status after a trial without an end",
 			func(n *subscription) { n.TrialEndStatus = metering.Trialing }, "trialEndStatus",
 		},
-		{"a trial after a trial", func(n *subscription) {
+		{"trialing as the status after a trial", func(n *subscription) {
 			n.TrialEndStatus, n.TrialEnd = metering.Trialing, new(instant("2026-03-01T00:00:00Z"))
 		}, "trialEndStatus"},
 		{"too many plans", func(n *subscription) {
@@ -215,7 +215,7 @@ func TestInvalidSubscriptionsAreRefused(t *testing.T) {
 			func(n *subscription) { n.Metadata = json.RawMessage("{\"a\":\"\xff\"}") }, "metadata",
 		},
 		{"metadata that is a list", func(n *subscription) { n.Metadata = json.RawMessage(`[]`) }, "metadata"},
-		{"much metadata", func(n *subscription) {
+		{"metadata that is too long", func(n *subscription) {
 			n.Metadata = json.RawMessage(`{"a":"` + strings.Repeat("a", 1017) + `"}`)
 		}, "metadata"},
 	}
@@ -333,7 +333,7 @@ func TestOtherAccountsAndRestrictedKeysSeeNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := fx.ReadBucket(t.Context(), ref)
 			faulttest.Check(t, err, fault.NotFound, "metering bucket")
-			for _, call := range []func() error{
+			for i, call := range []func() error{
 				func() error { return fx.DeleteBucket(fx.request(), ref) },
 				func() error { _, err := fx.ListPlans(t.Context(), ref); return err },
 				func() error { _, err := fx.ReadPlan(t.Context(), ref, pro.ID); return err },
@@ -359,7 +359,8 @@ func TestOtherAccountsAndRestrictedKeysSeeNothing(t *testing.T) {
 				func() error { _, err := fx.Quotas(t.Context(), ref, s.ID, nil); return err },
 			} {
 				if err := call(); !fault.Is(err, fault.NotFound) || strings.Contains(err.Error(), "subscription") {
-					t.Errorf("call of another owner: error = %v, want %v that does not mention a subscription", err, fault.NotFound)
+					t.Errorf("call %d with %s: error = %v, want %v that does not mention a subscription",
+						i, name, err, fault.NotFound)
 				}
 			}
 		})
