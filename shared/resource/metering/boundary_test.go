@@ -43,7 +43,7 @@ func (fx *fixture) closeAll() (commits int) {
 			commits++
 		}
 	}
-	fx.Fatal("the subscription stays due, want an end")
+	fx.Fatal("a subscription is still due after 1000 rounds of Close, want none")
 	return commits
 }
 

@@ -94,8 +94,8 @@ func TestCustomerStateIsCached(t *testing.T) {
 	check("ada", want, 3)
 }
 
-// TestConcurrentRequestsShareOneRead also checks that the shared read continues when the context of its first caller
-// ends.
+// TestConcurrentRequestsShareOneRead checks that concurrent requests for a customer wait for the same reads, and that
+// these reads continue when the context of their first caller ends.
 func TestConcurrentRequestsShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -315,7 +315,7 @@ func TestTableErrorIsNotCached(t *testing.T) {
 	cancel()
 	if _, err := d.CustomerState(ctx, at.AccountID, at.Bucket, "bob"); !errors.Is(err, context.Canceled) &&
 		!fault.Is(err, fault.NotFound) {
-		t.Errorf("CustomerState(canceled) error = %v, want %v or %v", err, context.Canceled, fault.NotFound)
+		t.Errorf("CustomerState(canceled context) error = %v, want %v or %v", err, context.Canceled, fault.NotFound)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestBestSubscriptionIsChosen(t *testing.T) {
 		name string
 		// statuses are the statuses of a customer's subscriptions, the oldest first.
 		statuses []metering.Status
-		want     int
+		want     int // the index of the chosen subscription
 	}{
 		{"two active subscriptions", []metering.Status{metering.Active, metering.Active}, 1},
 		{"a trial after an active subscription", []metering.Status{metering.Active, metering.Trialing}, 1},

@@ -54,7 +54,7 @@ type modelSubscription struct {
 	renewal                  meter.Strategy
 	// status is the status that was set last. trialEndStatus is the status after its trial.
 	status, trialEndStatus, explicitEndStatus metering.Status
-	start, end                                *time.Time
+	start, end                                *time.Time // of the trial
 	planChanges                               []planChange
 	usages                                    []usage
 }

@@ -97,8 +97,8 @@ func TestLastPeriodsOfEndedSubscriptionAreRecorded(t *testing.T) {
 		"map[requests:8] 2027-03-31T00:00:00Z/2027-04-30T00:00:00Z")
 }
 
-// TestFirstPeriodContainsCreation tests subscriptions that are created exactly at the beginning of a period and just
-// before it.
+// TestFirstPeriodContainsCreation checks that the first period is that of the creation, for subscriptions
+// that are created exactly at the beginning of a period and just before it.
 func TestFirstPeriodContainsCreation(t *testing.T) {
 	for createdOn, first := range map[string]string{
 		"2026-02-28T00:00:00Z":     february,
