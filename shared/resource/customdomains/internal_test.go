@@ -25,7 +25,8 @@ func TestRenewalsHaveJitter(t *testing.T) {
 	}
 }
 
-// TestHostnameCacheIsBounded also checks that a hostname is in the cache right after its request.
+// TestHostnameCacheIsBounded checks that at most maxHosts hostnames are cached, and that a hostname is in the cache
+// right after it was added.
 func TestHostnameCacheIsBounded(t *testing.T) {
 	d := &Directory{hosts: map[string]*entry{}}
 	for i := range maxHosts + 10 {

@@ -140,7 +140,8 @@ func TestChallengeIsServedDuringOrderOnly(t *testing.T) {
 	})
 }
 
-// TestOrderKeyIsBoundToItsOrder also checks that the private key is sealed in the table.
+// TestOrderKeyIsBoundToItsOrder checks that the private key of an order is sealed in the table, and that the sealed key
+// of another order makes the order fail.
 func TestOrderKeyIsBoundToItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, authority, run := newStepwiseFixture(t)

@@ -182,7 +182,8 @@ func TestInvalidConfigurationsAreRefused(t *testing.T) {
 	}
 }
 
-// TestServiceLimitOfAccount also checks that removed services no longer count.
+// TestServiceLimitOfAccount checks that an account cannot have more services than its limit, and that removed services
+// no longer count.
 func TestServiceLimitOfAccount(t *testing.T) {
 	fx := newFixture(t)
 	var ids []string

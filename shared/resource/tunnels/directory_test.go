@@ -190,8 +190,9 @@ func TestChangeIsVisibleWithinStaleness(t *testing.T) {
 	checkAfterStaleness("no service")
 }
 
-// TestServicesReturnsServicesOfTunnel also checks that Services returns ErrNoTunnel for a deleted
-// tunnel, but an empty list for a tunnel without services, whose agents may stay connected.
+// TestServicesReturnsServicesOfTunnel checks that Services returns the services in the latest configuration of a
+// tunnel. It returns ErrNoTunnel for a deleted tunnel, but an empty list for a tunnel without services, whose agents
+// may stay connected.
 func TestServicesReturnsServicesOfTunnel(t *testing.T) {
 	fx := newFixture(t)
 	created, other := fx.create(acme, "office"), fx.create(acme, "other")
@@ -231,7 +232,8 @@ func TestServicesReturnsServicesOfTunnel(t *testing.T) {
 	}
 }
 
-// TestConcurrentLookupsShareOneRead also checks that the read continues when the caller that started it is canceled.
+// TestConcurrentLookupsShareOneRead checks that concurrent lookups of a service wait for the same read, and that the
+// read continues when the caller that started it is canceled.
 func TestConcurrentLookupsShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)

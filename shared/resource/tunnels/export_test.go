@@ -21,7 +21,7 @@ func (s *Service) Provisioned(ctx context.Context, accountID string) (map[string
 
 // Claims returns the names of a tunnel's services in the account's register, sorted.
 func (s *Service) Claims(ctx context.Context, accountID, tunnelID string) ([]string, error) {
-	n, err := s.register(ctx, accountID)
+	n, err := s.readRegister(ctx, accountID)
 	var out []string
 	for name, id := range n.Services {
 		if id == tunnelID {

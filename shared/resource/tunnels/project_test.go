@@ -162,7 +162,7 @@ func TestRemoveProjectDoesNotRevertChanges(t *testing.T) {
 			fx.runOperation(fx.configure(fx.create(acme, "next").ID, serviceFor("http://c", "blog")).ID)
 		},
 	} {
-		// configurationNext: RemoveProject rewrites a configuration, otherwise a service
+		// If configurationNext is true, the next RemoveProject rewrites a configuration, otherwise a service.
 		for _, configurationNext := range []bool{true, false} {
 			fx := newFixture(t)
 			created := fx.create(acme, "office")

@@ -62,7 +62,7 @@ func simulate(t *testing.T, allowed []string, arrange, request func(ctx context.
 				found, err := tunnels.Open(partsOf(table, source, time.Now)).Provisioned(ctx, "a-1")
 				for name, r := range found {
 					if text := name + " at " + r.Endpoint; !slices.Contains(allowed, text) {
-						return fmt.Errorf("there is %s", text)
+						return fmt.Errorf("provisioned service = %s, want one of %q", text, allowed)
 					}
 				}
 				return err
