@@ -59,8 +59,7 @@ type zeroRootKey struct{}
 
 func (zeroRootKey) Root(context.Context) ([]byte, error) { return make([]byte, 32), nil }
 
-// fixture is a customdomains.Service with a table and a DNS in memory, and with a clock that the test sets. Its
-// accounts a-1 and a-2 have deployments.
+// fixture is a service with a table and a DNS in memory. The accounts a-1 and a-2 have deployments.
 type fixture struct {
 	*testing.T
 	*customdomains.Service

@@ -77,8 +77,8 @@ func TestChangeTakesEffectWithinFiveSeconds(t *testing.T) {
 		change func(fx *fixture) error
 		want   string
 	}{
-		"deletion":            {func(fx *fixture) error { return fx.Delete(fx.request(), acme, api, "") }, ""},
-		"deletion by mapping": {func(fx *fixture) error { return fx.Delete(fx.request(), acme, api, main) }, ""},
+		"deletion":                {func(fx *fixture) error { return fx.Delete(fx.request(), acme, api, "") }, ""},
+		"deletion of the mapping": {func(fx *fixture) error { return fx.Delete(fx.request(), acme, api, main) }, ""},
 		"detachment": {func(fx *fixture) error {
 			_, err := fx.Update(fx.request(), acme, api, "", false)
 			return err
@@ -205,7 +205,7 @@ type unreliableBackend struct {
 
 func (b *unreliableBackend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {
 	if b.unavailable {
-		return nil, errors.New("away")
+		return nil, errors.New("the table is unavailable")
 	}
 	return b.Backend.Read(ctx, keys)
 }
@@ -352,7 +352,8 @@ func (fx *fixture) handshakeOnce(gateway, client *tls.Config) (resumed bool, err
 	return c.ConnectionState().DidResume, errors.Join(err, <-done)
 }
 
-// TestSessionOfADeletedDomainIsNotResumed also checks that a session is not resumed for an unknown hostname.
+// TestSessionOfADeletedDomainIsNotResumed checks that a session is resumed neither after the deletion of its hostname
+// nor for an unknown hostname.
 func TestSessionOfADeletedDomainIsNotResumed(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		fx := newFixture(t)

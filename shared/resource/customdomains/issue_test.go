@@ -25,7 +25,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/customdomains"
 )
 
-// fakeAuthority is an authority in memory that refuses some hostnames.
+// fakeAuthority is an authority in memory that refuses orders for refusedHost.
 type fakeAuthority struct {
 	mu          sync.Mutex
 	ca          pkitest.Cert
@@ -275,7 +275,8 @@ func TestUploadedCertificateIsNotReplaced(t *testing.T) {
 	})
 }
 
-// TestDeletedUploadIsServedUntilTheNextCertificate also checks that the renewal from before the upload places no second order.
+// TestDeletedUploadIsServedUntilTheNextCertificate checks that gateways serve a deleted uploaded certificate until the
+// ordered one is issued. The renewal from before the upload must place no second order.
 func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, _, finish := newIssuanceFixture(t)

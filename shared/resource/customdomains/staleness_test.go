@@ -194,7 +194,8 @@ func TestFailedReadIsNotCached(t *testing.T) {
 	fx.wantServed(d, api, main)
 }
 
-// TestUploadReplacesCertificate also checks that a certificate is read once until the next upload.
+// TestUploadReplacesCertificate checks that gateways serve the last uploaded certificate, and that it is read only once
+// until the next upload.
 func TestUploadReplacesCertificate(t *testing.T) {
 	fx := newFixture(t)
 	fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
