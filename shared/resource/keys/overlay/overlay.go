@@ -8,8 +8,10 @@
 //
 // A read of a key and its bucket is not a snapshot. Two rules make the result correct nevertheless:
 //
-// An entry stays for Grace after its change was written into the keys. So no reader combines a bucket without the entry
-// with a key that does not contain the change yet.
+//   - The bucket counts the changes of its overlay. A key that is hidden when it is created stores this count in
+//     CreatedSeq. If the bucket that a reader has read has a smaller count, the reader reads both again.
+//   - An entry stays for Grace after its change was written into the keys. So no reader combines a bucket without the
+//     entry with a key that does not contain the change yet.
 //
 // This package does not read or write the table. Package keys adds and
 // removes entries, and its cascades write the changes into the keys.
