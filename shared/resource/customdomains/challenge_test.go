@@ -83,7 +83,7 @@ func TestChallengeOfDeletedDomainIsNotServed(t *testing.T) {
 		fx.placeOrder(authority, run, fx.createVerified(acme, customdomains.CreateInput{Hostname: api}))
 		fx.setClock(fx.clock().Add(10 * time.Second))
 		fx.wantChallengeBody(h, api, "the answer")
-		if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+		if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 			t.Fatal(err)
 		}
 		fx.createVerified(otherAccount, customdomains.CreateInput{Hostname: api})

@@ -29,21 +29,21 @@ func TestConcurrentChangesLoseNothing(t *testing.T) {
 	const main, next, blog = "shop-main-0123abc", "shop-next-0123abc", "blog-main-0123abc"
 	attach := func(deployment string) func(*fixture, *customdomains.Service) error {
 		return func(fx *fixture, s *customdomains.Service) error {
-			_, err := s.Create(fx.request(), acme, customdomains.CreateInput{Hostname: api, Deployment: deployment})
+			_, err := s.Create(fx.requestContext(), acme, customdomains.CreateInput{Hostname: api, Deployment: deployment})
 			return err
 		}
 	}
 	reassign := func(deployment string) func(*fixture, *customdomains.Service) error {
 		return func(fx *fixture, s *customdomains.Service) error {
-			_, err := s.Update(fx.request(), acme, api, deployment, false)
+			_, err := s.Update(fx.requestContext(), acme, api, deployment, false)
 			return err
 		}
 	}
 	verify := func(fx *fixture, s *customdomains.Service) error {
-		_, err := s.Verify(fx.request(), acme, api)
+		_, err := s.Verify(fx.requestContext(), acme, api)
 		return err
 	}
-	remove := func(fx *fixture, s *customdomains.Service) error { return s.Delete(fx.request(), acme, api, "") }
+	remove := func(fx *fixture, s *customdomains.Service) error { return s.Delete(fx.requestContext(), acme, api, "") }
 	upload := func(fx *fixture, s *customdomains.Service) error {
 		fx.upload(s, api, pkitest.CA(fx.T, "CA", fx.clock()))
 		return nil
@@ -111,11 +111,11 @@ func TestConcurrentlyDeletedDeploymentIsNotAttached(t *testing.T) {
 	fx := newFixture(t)
 	fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 	_, err := fx.interruptedService(func() {
-		if err := deployments.New(fx.parts, nil).DeleteDeployment(fx.request(),
+		if err := deployments.New(fx.parts, nil).DeleteDeployment(fx.requestContext(),
 			deployments.DeploymentLocator{Owner: acme, Deployment: next}); err != nil {
 			t.Error(err)
 		}
-	}).Update(fx.request(), acme, api, next, false)
+	}).Update(fx.requestContext(), acme, api, next, false)
 	faulttest.Check(t, err, fault.NotFound, "deployment")
 	d, err := fx.Read(t.Context(), acme, api)
 	if err != nil || len(d.Mappings) > 0 {

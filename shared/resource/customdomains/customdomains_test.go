@@ -118,7 +118,7 @@ func (fx *fixture) putRecord(k store.Key, record any) {
 	}
 }
 
-func (fx *fixture) request() context.Context {
+func (fx *fixture) requestContext() context.Context {
 	return store.WithReadSet(audit.WithRequest(fx.Context(), &audit.Request{
 		AccountID: "a-1", Action: "custom-domain.update", Time: fx.clock(),
 		RequestID: fmt.Sprint("request-", fx.requests.Add(1)),
@@ -139,7 +139,7 @@ const api = "api.example.com"
 
 func (fx *fixture) create(o auth.Owner, input customdomains.CreateInput) customdomains.Domain {
 	fx.Helper()
-	created, err := fx.Create(fx.request(), o, input)
+	created, err := fx.Create(fx.requestContext(), o, input)
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func (fx *fixture) create(o auth.Owner, input customdomains.CreateInput) customd
 func (fx *fixture) createVerified(o auth.Owner, input customdomains.CreateInput) customdomains.Domain {
 	fx.Helper()
 	fx.dns.addRecord(fx.create(o, input).Proof)
-	d, err := fx.Verify(fx.request(), o, input.Hostname)
+	d, err := fx.Verify(fx.requestContext(), o, input.Hostname)
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestProofIsStableAndUniqueToAccount(t *testing.T) {
 		t.Errorf("Create(API.Example.com) = %+v, want %s with a proof at _gatewright.%[2]s and stage %[3]s",
 			first, api, customdomains.API)
 	}
-	if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+	if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}
 	recreated, other := fx.create(acme, customdomains.CreateInput{Hostname: api}),
@@ -201,13 +201,13 @@ func TestHostnameBelongsToVerifyingAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.create(otherAccount, customdomains.CreateInput{Hostname: api}) // a claim must not block another account
 	created := fx.create(acme, customdomains.CreateInput{Hostname: api})
-	_, err := fx.Verify(fx.request(), acme, api)
+	_, err := fx.Verify(fx.requestContext(), acme, api)
 	faulttest.Check(t, err, fault.Conflict, "no TXT record")
 	fx.dns.addRecord(created.Proof)
-	_, err = fx.Verify(fx.request(), otherAccount, api)
+	_, err = fx.Verify(fx.requestContext(), otherAccount, api)
 	faulttest.Check(t, err, fault.Conflict, "no TXT record")
 	for range 2 {
-		if d, err := fx.Verify(fx.request(), acme, api); err != nil || d.Proof != nil {
+		if d, err := fx.Verify(fx.requestContext(), acme, api); err != nil || d.Proof != nil {
 			t.Errorf("Verify() = %+v, %v, want a domain without proof and no error", d, err)
 		}
 	}
@@ -216,12 +216,12 @@ func TestHostnameBelongsToVerifyingAccount(t *testing.T) {
 		t.Fatalf("Read(claim of another account) = %+v, %v, want a proof and no error", claim, err)
 	}
 	fx.dns.addRecord(claim.Proof)
-	_, err = fx.Verify(fx.request(), otherAccount, api)
+	_, err = fx.Verify(fx.requestContext(), otherAccount, api)
 	faulttest.Check(t, err, fault.Conflict, "Another account")
-	if err := fx.Delete(fx.request(), otherAccount, api, ""); err != nil {
+	if err := fx.Delete(fx.requestContext(), otherAccount, api, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+	if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}
 	fx.createVerified(otherAccount, customdomains.CreateInput{Hostname: api})
@@ -239,7 +239,7 @@ func TestConcurrentVerificationsHaveOneWinner(t *testing.T) {
 	var verified atomic.Int64
 	for _, o := range accounts {
 		wg.Go(func() {
-			switch _, err := fx.Verify(fx.request(), o, api); {
+			switch _, err := fx.Verify(fx.requestContext(), o, api); {
 			case err == nil:
 				verified.Add(1)
 			case !fault.Is(err, fault.Conflict):
@@ -257,7 +257,7 @@ func TestUnavailableDNSFailsVerification(t *testing.T) {
 	fx := newFixture(t)
 	fx.dns.addRecord(fx.create(acme, customdomains.CreateInput{Hostname: api}).Proof)
 	fx.dns.err = &net.DNSError{Err: "server misbehaving", IsTemporary: true}
-	_, err := fx.Verify(fx.request(), acme, api)
+	_, err := fx.Verify(fx.requestContext(), acme, api)
 	faulttest.Check(t, err, fault.Conflict, "does not answer")
 	if public, ok := errors.AsType[*fault.Fault](err); !ok || strings.Contains(public.Public, "misbehaving") {
 		t.Errorf("public error = %v, want it without the text of the DNS error", public)
@@ -278,7 +278,7 @@ func TestDNSQueryTimesOut(t *testing.T) {
 		fx.create(acme, customdomains.CreateInput{Hostname: api})
 		fx.parts.DNS = unresponsiveDNS{}
 		startedAt := time.Now()
-		_, err := customdomains.Open(fx.parts).Verify(fx.request(), acme, api)
+		_, err := customdomains.Open(fx.parts).Verify(fx.requestContext(), acme, api)
 		faulttest.Check(t, err, fault.Conflict, "does not answer")
 		if elapsed := time.Since(startedAt); elapsed > 5*time.Second {
 			t.Errorf("Verify() takes %s, want at most 5s", elapsed)
@@ -297,7 +297,7 @@ func TestDomainHasAtMostTenDeployments(t *testing.T) {
 		}
 		fx.putRecord(deployments.Key(d.Name), d)
 		// Every second deployment becomes the served one.
-		got, err := fx.Create(fx.request(), acme, customdomains.CreateInput{
+		got, err := fx.Create(fx.requestContext(), acme, customdomains.CreateInput{
 			Hostname: api, Deployment: d.Name,
 			Default: i%2 == 0,
 		})
@@ -316,11 +316,12 @@ func TestDomainHasAtMostTenDeployments(t *testing.T) {
 		t.Errorf("counts of the deployment and its project = %s, want 1 10", got)
 	}
 	fx.wantServed(fx.directory(), api, want[0])
-	if d, err := fx.Update(fx.request(), acme, api, want[4], false); err != nil || deploymentNames(d)[0] != want[4] {
+	if d, err := fx.Update(fx.requestContext(), acme, api, want[4], false); err != nil ||
+		deploymentNames(d)[0] != want[4] {
 		t.Errorf("Update(%s) = %v, %v, want the first deployment changed", want[4], deploymentNames(d), err)
 	}
 	fx.wantServed(fx.directory(), api, want[4])
-	if d, err := fx.Update(fx.request(), acme, api, "", false); err != nil || len(d.Mappings) > 0 {
+	if d, err := fx.Update(fx.requestContext(), acme, api, "", false); err != nil || len(d.Mappings) > 0 {
 		t.Errorf("Update(no deployment) = %v, %v, want no mappings and no error", deploymentNames(d), err)
 	}
 	if got := fx.domainCounts(want[0], "shop"); got != "0 0" {
@@ -348,10 +349,10 @@ func TestChangesSetUpdatedOn(t *testing.T) {
 	created := fx.create(acme, customdomains.CreateInput{Hostname: api})
 	fx.dns.addRecord(created.Proof)
 	for _, change := range []func() (customdomains.Domain, error){
-		func() (customdomains.Domain, error) { return fx.Verify(fx.request(), acme, api) },
-		func() (customdomains.Domain, error) { return fx.Verify(fx.request(), acme, api) },
+		func() (customdomains.Domain, error) { return fx.Verify(fx.requestContext(), acme, api) },
+		func() (customdomains.Domain, error) { return fx.Verify(fx.requestContext(), acme, api) },
 		func() (customdomains.Domain, error) {
-			return fx.Update(fx.request(), acme, api, "shop-main-0123abc", false)
+			return fx.Update(fx.requestContext(), acme, api, "shop-main-0123abc", false)
 		},
 		func() (customdomains.Domain, error) {
 			fx.upload(fx.Service, api, pkitest.CA(t, "CA", fx.clock()))
@@ -376,49 +377,49 @@ func TestDomainMapsToDeployments(t *testing.T) {
 		}
 	}
 	check(fx.create(acme, customdomains.CreateInput{Hostname: api, Deployment: main}), nil, main)
-	_, err := fx.Create(fx.request(), acme, customdomains.CreateInput{Hostname: api, Deployment: main})
+	_, err := fx.Create(fx.requestContext(), acme, customdomains.CreateInput{Hostname: api, Deployment: main})
 	faulttest.Check(t, err, fault.Conflict, "has a custom domain of this hostname")
-	_, err = fx.Create(fx.request(), acme, customdomains.CreateInput{Hostname: api})
+	_, err = fx.Create(fx.requestContext(), acme, customdomains.CreateInput{Hostname: api})
 	faulttest.Check(t, err, fault.Conflict, "has a custom domain of this hostname")
 	check(fx.create(acme, customdomains.CreateInput{Hostname: api, Deployment: next}), nil, main, next)
 	for _, n := range []customdomains.CreateInput{
 		{Hostname: api, Deployment: blog, Alias: true},
 		{Hostname: api, Deployment: blog, Stage: customdomains.DevPortal},
 	} {
-		_, err = fx.Create(fx.request(), acme, n)
+		_, err = fx.Create(fx.requestContext(), acme, n)
 		faulttest.Check(t, err, fault.Conflict, "another stage, or is an alias")
 	}
 	if got := fx.domainCounts(next, "shop"); got != "1 2" {
 		t.Errorf("counts of next and shop = %s, want 1 2", got)
 	}
-	_, err = fx.Update(fx.request(), acme, api, main, true)
+	_, err = fx.Update(fx.requestContext(), acme, api, main, true)
 	faulttest.Check(t, err, fault.Conflict, "Make another one the default")
-	d, err := fx.Update(fx.request(), acme, api, next, true)
+	d, err := fx.Update(fx.requestContext(), acme, api, next, true)
 	check(d, err, main, next)
-	d, err = fx.Update(fx.request(), acme, api, next, false)
+	d, err = fx.Update(fx.requestContext(), acme, api, next, false)
 	check(d, err, next, main)
-	d, err = fx.Update(fx.request(), acme, api, blog, false)
+	d, err = fx.Update(fx.requestContext(), acme, api, blog, false)
 	check(d, err, blog, main)
 	if got := fx.domainCounts(next, "shop") + ", " + fx.domainCounts(main, "shop") + ", " + fx.domainCounts(blog,
 		"blog"); got != "0 1, 1 1, 1 1" {
 		t.Errorf("counts of the three deployments = %s, want 0 1, 1 1, 1 1", got)
 	}
-	faulttest.Check(t, fx.Delete(fx.request(), acme, api, next), fault.NotFound, "does not lead to")
-	if err := fx.Delete(fx.request(), acme, api, blog); err != nil {
+	faulttest.Check(t, fx.Delete(fx.requestContext(), acme, api, next), fault.NotFound, "does not lead to")
+	if err := fx.Delete(fx.requestContext(), acme, api, blog); err != nil {
 		t.Fatal(err)
 	}
 	d, err = fx.Read(t.Context(), acme, api)
 	check(d, err, main)
-	d, err = fx.Update(fx.request(), acme, api, "", false)
+	d, err = fx.Update(fx.requestContext(), acme, api, "", false)
 	check(d, err)
 	if got := fx.domainCounts(main, "shop") + ", " + fx.domainCounts(blog, "blog"); got != "0 0, 0 0" {
 		t.Errorf("counts after the last mapping is removed = %s, want 0 0, 0 0", got)
 	}
 	for range 2 { // notDefault is accepted for the only deployment
-		d, err = fx.Update(fx.request(), acme, api, main, true)
+		d, err = fx.Update(fx.requestContext(), acme, api, main, true)
 		check(d, err, main)
 	}
-	if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+	if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := fx.domainCounts(main, "shop"); got != "0 0" {
@@ -428,21 +429,19 @@ func TestDomainMapsToDeployments(t *testing.T) {
 
 func TestInvalidDeploymentsAreRefused(t *testing.T) {
 	fx := newFixture(t)
-	for name, text := range map[string]string{
-		"shop-gone-0123abc": "deployment", "evil-main-0123abc": "deployment", "blog-idea-0123abc": "deployment",
-		"../x": "deployment",
-	} {
-		_, err := fx.Create(fx.request(), acme, customdomains.CreateInput{Hostname: api, Deployment: name})
-		faulttest.Check(t, err, fault.NotFound, text)
+	for _, name := range []string{"shop-gone-0123abc", "evil-main-0123abc", "blog-idea-0123abc", "../x"} {
+		_, err := fx.Create(fx.requestContext(), acme, customdomains.CreateInput{Hostname: api, Deployment: name})
+		faulttest.Check(t, err, fault.NotFound, "deployment")
 	}
-	_, err := fx.Create(fx.request(), acme, customdomains.CreateInput{Hostname: api, Deployment: "blog-mine-0123abc"})
+	_, err := fx.Create(fx.requestContext(), acme,
+		customdomains.CreateInput{Hostname: api, Deployment: "blog-mine-0123abc"})
 	faulttest.Check(t, err, fault.Invalid, "working copy")
 	for _, call := range []func() error{
 		func() error { _, err := fx.Read(t.Context(), acme, api); return err },
-		func() error { _, err := fx.Update(fx.request(), acme, api, "", false); return err },
-		func() error { _, err := fx.Verify(fx.request(), acme, api); return err },
-		func() error { return fx.Delete(fx.request(), acme, api, "") },
-		func() error { return fx.Delete(fx.request(), acme, "*", "") },
+		func() error { _, err := fx.Update(fx.requestContext(), acme, api, "", false); return err },
+		func() error { _, err := fx.Verify(fx.requestContext(), acme, api); return err },
+		func() error { return fx.Delete(fx.requestContext(), acme, api, "") },
+		func() error { return fx.Delete(fx.requestContext(), acme, "*", "") },
 	} {
 		faulttest.Check(t, call(), fault.NotFound, "custom domain")
 	}
@@ -453,17 +452,17 @@ func TestMappedDeploymentCannotBeDeleted(t *testing.T) {
 	service := deployments.New(fx.parts, nil)
 	main := deployments.DeploymentLocator{Owner: acme, Deployment: "shop-main-0123abc"}
 	fx.create(acme, customdomains.CreateInput{Hostname: api, Deployment: main.Deployment})
-	faulttest.Check(t, service.DeleteDeployment(fx.request(), main), fault.Conflict,
+	faulttest.Check(t, service.DeleteDeployment(fx.requestContext(), main), fault.Conflict,
 		"Custom domains lead to the deployment")
-	_, err := service.DeleteProject(fx.request(), acme, "shop")
+	_, err := service.DeleteProject(fx.requestContext(), acme, "shop")
 	faulttest.Check(t, err, fault.Conflict, "Custom domains lead to deployments of the project")
-	if _, err := fx.Update(fx.request(), acme, api, "", false); err != nil {
+	if _, err := fx.Update(fx.requestContext(), acme, api, "", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := service.DeleteProject(fx.request(), acme, "shop"); err != nil {
+	if _, err := service.DeleteProject(fx.requestContext(), acme, "shop"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = fx.Update(fx.request(), acme, api, main.Deployment, false)
+	_, err = fx.Update(fx.requestContext(), acme, api, main.Deployment, false)
 	faulttest.Check(t, err, fault.NotFound, "deployment")
 }
 
@@ -472,9 +471,9 @@ func TestDomainLimitOfAccount(t *testing.T) {
 	fx.putRecord(store.Key{PK: "custom-domain-count#a-1", SK: "."},
 		map[string]int{"count": int(limits.CustomDomains.Default) - 1})
 	fx.create(acme, customdomains.CreateInput{Hostname: api})
-	_, err := fx.Create(fx.request(), acme, customdomains.CreateInput{Hostname: "b.example.com"})
+	_, err := fx.Create(fx.requestContext(), acme, customdomains.CreateInput{Hostname: "b.example.com"})
 	faulttest.Check(t, err, fault.Forbidden, "its limit custom-domains is 1000")
-	if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+	if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}
 	fx.create(acme, customdomains.CreateInput{Hostname: "b.example.com"})
@@ -493,8 +492,8 @@ func TestRestrictedKeysSeeNoDomains(t *testing.T) {
 		}
 		_, err := fx.Read(t.Context(), o, api)
 		faulttest.Check(t, err, fault.NotFound, "custom domain")
-		_, err = fx.Create(fx.request(), o, customdomains.CreateInput{Hostname: "b.example.com"})
+		_, err = fx.Create(fx.requestContext(), o, customdomains.CreateInput{Hostname: "b.example.com"})
 		faulttest.Check(t, err, fault.NotFound, "limited")
-		faulttest.Check(t, fx.Delete(fx.request(), o, api, ""), fault.NotFound, "custom domain")
+		faulttest.Check(t, fx.Delete(fx.requestContext(), o, api, ""), fault.NotFound, "custom domain")
 	}
 }

@@ -55,7 +55,7 @@ func TestVerifiedDomainServesDeployment(t *testing.T) {
 	created := fx.create(acme, customdomains.CreateInput{Hostname: api, Deployment: main})
 	fx.wantServed(d, api, "")
 	fx.dns.addRecord(created.Proof)
-	if _, err := fx.Verify(fx.request(), acme, api); err != nil {
+	if _, err := fx.Verify(fx.requestContext(), acme, api); err != nil {
 		t.Fatal(err)
 	}
 	fx.setClock(fx.clock().Add(customdomains.Staleness))
@@ -77,22 +77,22 @@ func TestChangeTakesEffectWithinFiveSeconds(t *testing.T) {
 		change func(fx *fixture) error
 		want   string
 	}{
-		"deletion":                {func(fx *fixture) error { return fx.Delete(fx.request(), acme, api, "") }, ""},
-		"deletion of the mapping": {func(fx *fixture) error { return fx.Delete(fx.request(), acme, api, main) }, ""},
+		"deletion":                {func(fx *fixture) error { return fx.Delete(fx.requestContext(), acme, api, "") }, ""},
+		"deletion of the mapping": {func(fx *fixture) error { return fx.Delete(fx.requestContext(), acme, api, main) }, ""},
 		"detachment": {func(fx *fixture) error {
-			_, err := fx.Update(fx.request(), acme, api, "", false)
+			_, err := fx.Update(fx.requestContext(), acme, api, "", false)
 			return err
 		}, ""},
 		"reassignment": {func(fx *fixture) error {
-			_, err := fx.Update(fx.request(), acme, api, "blog-main-0123abc", false)
+			_, err := fx.Update(fx.requestContext(), acme, api, "blog-main-0123abc", false)
 			return err
 		}, "blog-main-0123abc"},
 		"deletion of the certificate": {func(fx *fixture) error {
-			_, err := fx.DeleteCertificate(fx.request(), acme, api)
+			_, err := fx.DeleteCertificate(fx.requestContext(), acme, api)
 			return err
 		}, main},
 		"domain created by another account": {func(fx *fixture) error {
-			err := fx.Delete(fx.request(), acme, api, "")
+			err := fx.Delete(fx.requestContext(), acme, api, "")
 			fx.createVerified(otherAccount, customdomains.CreateInput{Hostname: api, Deployment: "evil-main-0123abc"})
 			return err
 		}, "evil-main-0123abc"},
@@ -132,7 +132,7 @@ func (fx *fixture) upload(s *customdomains.Service, hostname string, ca pkitest.
 	leaf := ca.Client(fx.T, hostname, fx.clock(), func(c *pkitest.Template) {
 		c.DNSNames, c.ExtKeyUsage = []string{hostname}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	})
-	if _, err := s.Upload(fx.request(), acme, hostname, leaf.PEM(), leaf.KeyPEM(fx.T)); err != nil {
+	if _, err := s.Upload(fx.requestContext(), acme, hostname, leaf.PEM(), leaf.KeyPEM(fx.T)); err != nil {
 		fx.Fatal(err)
 	}
 	return leaf.Certificate
@@ -149,13 +149,13 @@ func TestUploadRequiresValidCertificate(t *testing.T) {
 	}
 	valid := newLeaf(func(*pkitest.Template) {})
 	upload := func(c, key pkitest.Cert) error {
-		_, err := fx.Upload(fx.request(), acme, api, c.PEM(), key.KeyPEM(t))
+		_, err := fx.Upload(fx.requestContext(), acme, api, c.PEM(), key.KeyPEM(t))
 		return err
 	}
 	faulttest.Check(t, upload(valid, valid), fault.NotFound, "custom domain")
 	fx.dns.addRecord(fx.create(acme, customdomains.CreateInput{Hostname: api}).Proof)
 	faulttest.Check(t, upload(valid, valid), fault.Conflict, "not proven")
-	if _, err := fx.Verify(fx.request(), acme, api); err != nil {
+	if _, err := fx.Verify(fx.requestContext(), acme, api); err != nil {
 		t.Fatal(err)
 	}
 	for text, c := range map[string]pkitest.Cert{
@@ -175,7 +175,7 @@ func TestUploadRequiresValidCertificate(t *testing.T) {
 		t.Errorf("Upload(wildcard certificate) error = %v, want none", err)
 	}
 	fx.createVerified(acme, customdomains.CreateInput{Hostname: "alias.example.com", Alias: true})
-	_, err := fx.Upload(fx.request(), acme, "alias.example.com", wildcard.PEM(), wildcard.KeyPEM(t))
+	_, err := fx.Upload(fx.requestContext(), acme, "alias.example.com", wildcard.PEM(), wildcard.KeyPEM(t))
 	faulttest.Check(t, err, fault.Conflict, "alias")
 }
 
@@ -297,7 +297,7 @@ func TestCallersCannotChooseShard(t *testing.T) {
 		}
 		o := owner(fmt.Sprint("b-", created%2))
 		fx.dns.addRecord(fx.create(o, customdomains.CreateInput{Hostname: name}).Proof)
-		if _, err := fx.Verify(fx.request(), o, name); err != nil {
+		if _, err := fx.Verify(fx.requestContext(), o, name); err != nil {
 			t.Fatalf("Verify(hostname %d) error = %v, want none", created+1, err)
 		}
 		created++
@@ -376,7 +376,7 @@ func TestSessionOfADeletedDomainIsNotResumed(t *testing.T) {
 		if _, err := fx.handshakeOnce(gateway, unknown); err == nil {
 			t.Error("handshake with an unknown name resumes the session, want an error")
 		}
-		if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+		if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 			t.Fatal(err)
 		}
 		fx.setClock(fx.clock().Add(customdomains.Staleness))

@@ -281,12 +281,12 @@ func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, _, finish := newIssuanceFixture(t)
 		created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
-		_, err := fx.DeleteCertificate(fx.request(), acme, api)
+		_, err := fx.DeleteCertificate(fx.requestContext(), acme, api)
 		faulttest.Check(t, err, fault.Conflict, "Upload one")
 		finish("certify-" + created.ID + "-1")
 		uploaded := fx.upload(fx.Service, api, pkitest.CA(t, "Own", fx.clock()))
 		for _, suffix := range []string{"-5", "-9"} {
-			d, err := fx.DeleteCertificate(fx.request(), acme, api)
+			d, err := fx.DeleteCertificate(fx.requestContext(), acme, api)
 			if err != nil || d.Certificate.Source != customdomains.ACME || !d.Certificate.ValidTo.Equal(uploaded.NotAfter) ||
 				d.Certificate.Operation != "certify-"+created.ID+suffix {
 				t.Fatalf("DeleteCertificate() = %+v, %v, want an ACME certificate, valid to %s, operation certify-%s",
@@ -300,7 +300,7 @@ func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 				t.Errorf("Certificate() after the order = %v, %v, want the new certificate", c, err)
 			}
 			finish("certify-" + created.ID + "-3") // the renewal from before the upload
-			_, err = fx.DeleteCertificate(fx.request(), acme, api)
+			_, err = fx.DeleteCertificate(fx.requestContext(), acme, api)
 			faulttest.Check(t, err, fault.Conflict, "Upload one")
 			uploaded = fx.upload(fx.Service, api, pkitest.CA(t, "Own", fx.clock()))
 		}
@@ -309,14 +309,14 @@ func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 
 func TestDeleteWithoutCertificateIsNotFound(t *testing.T) {
 	fx := newFixture(t)
-	_, err := fx.DeleteCertificate(fx.request(), acme, api)
+	_, err := fx.DeleteCertificate(fx.requestContext(), acme, api)
 	faulttest.Check(t, err, fault.NotFound, "This custom domain")
 	fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 	fx.upload(fx.Service, api, pkitest.CA(t, "Own", fx.clock()))
-	if d, err := fx.DeleteCertificate(fx.request(), acme, api); err != nil || d.Certificate != nil {
+	if d, err := fx.DeleteCertificate(fx.requestContext(), acme, api); err != nil || d.Certificate != nil {
 		t.Errorf("DeleteCertificate() = %+v, %v, want no certificate and no error", d.Certificate, err)
 	}
-	_, err = fx.DeleteCertificate(fx.request(), acme, api)
+	_, err = fx.DeleteCertificate(fx.requestContext(), acme, api)
 	faulttest.Check(t, err, fault.NotFound, "no certificate to delete")
 }
 
@@ -327,7 +327,7 @@ func TestOrderOfDeletedDomainIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, _, finish := newIssuanceFixture(t)
 		created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
-		if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+		if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 			t.Fatal(err)
 		}
 		fx.createVerified(otherAccount, customdomains.CreateInput{Hostname: api})
@@ -411,7 +411,7 @@ func TestLateOrderDoesNotAffectNextOwner(t *testing.T) {
 		first := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		var second customdomains.Domain
 		authority.beforeOrder = func() {
-			if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+			if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 				t.Error(err)
 			}
 			second = fx.createVerified(otherAccount, customdomains.CreateInput{Hostname: api})
@@ -442,7 +442,7 @@ func TestVerifyOrdersCertificateOnceAuthorityExists(t *testing.T) {
 		t.Fatalf("Verify() without an authority: certificate = %+v, want none", d.Certificate)
 	}
 	for range 2 {
-		if d, err := withAuthority.Verify(fx.request(), acme, api); err != nil || d.Certificate == nil ||
+		if d, err := withAuthority.Verify(fx.requestContext(), acme, api); err != nil || d.Certificate == nil ||
 			!strings.HasSuffix(d.Certificate.Operation, "-1") {
 			t.Errorf("Verify() with an authority: certificate = %+v, %v, want operation -1", d.Certificate, err)
 		}

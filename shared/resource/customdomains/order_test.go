@@ -305,7 +305,7 @@ func TestSupersededOrderChangesNothing(t *testing.T) {
 	}
 	remove := func(newOwner auth.Owner) func(*fixture) {
 		return func(fx *fixture) {
-			if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+			if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 				t.Error(err)
 			}
 			fx.createVerified(newOwner, customdomains.CreateInput{Hostname: api})

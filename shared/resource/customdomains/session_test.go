@@ -40,10 +40,10 @@ func TestSessionIsNotResumedWithoutCertificate(t *testing.T) {
 			}
 		}
 		if i < 2 {
-			if _, err := fx.DeleteCertificate(fx.request(), acme, api); err != nil {
+			if _, err := fx.DeleteCertificate(fx.requestContext(), acme, api); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+		} else if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 			t.Fatal(err)
 		}
 		fx.setClock(fx.clock().Add(customdomains.Staleness))

@@ -96,7 +96,7 @@ func TestClockSetBackHidesNoChange(t *testing.T) {
 	d := fx.directoryOver(backend)
 	fx.wantServed(d, api, main)
 	fx.setClock(fx.clock().Add(-time.Hour))
-	if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+	if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}
 	fx.wantServed(d, api, "")
@@ -172,7 +172,7 @@ func TestRefreshAgeCountsFromItsStart(t *testing.T) {
 		fx.setClock(fx.clock().Add(customdomains.Staleness))
 		close(backend.gate)
 		synctest.Wait()
-		if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+		if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 			t.Fatal(err)
 		}
 		fx.wantServed(d, api, "")

@@ -108,7 +108,7 @@ func TestVerificationRunsForSevenDays(t *testing.T) {
 		fx.setClock(r.DueOn)
 	}
 	fx.dns.addRecord(created.Proof)
-	if d, err := fx.Verify(fx.request(), acme, api); err != nil || d.Proof != nil {
+	if d, err := fx.Verify(fx.requestContext(), acme, api); err != nil || d.Proof != nil {
 		t.Errorf("Verify() after the record exists = %+v, %v, want a verified domain", d, err)
 	}
 }
@@ -130,7 +130,7 @@ func TestVerificationOfRecreatedDomainIsDropped(t *testing.T) {
 		}
 	}
 	before := fx.create(acme, customdomains.CreateInput{Hostname: api})
-	if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+	if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 		t.Fatal(err)
 	}
 	created := fx.create(acme, customdomains.CreateInput{Hostname: api})
@@ -139,7 +139,7 @@ func TestVerificationOfRecreatedDomainIsDropped(t *testing.T) {
 	if d, err := fx.Read(t.Context(), acme, api); err != nil || d.Proof == nil {
 		t.Errorf("Read() after the verification of the deleted domain = %+v, %v, want a domain with proof", d, err)
 	}
-	if _, err := fx.Verify(fx.request(), acme, api); err != nil {
+	if _, err := fx.Verify(fx.requestContext(), acme, api); err != nil {
 		t.Fatal(err)
 	}
 	runToEnd(created)
@@ -170,13 +170,13 @@ func TestChangesDuringVerificationPersist(t *testing.T) {
 			}
 			first = false
 			if deleted {
-				if err := fx.Delete(fx.request(), acme, api, ""); err != nil {
+				if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 					t.Error(err)
 				}
 				return
 			}
 			for _, deployment := range []string{main, "blog-main-0123abc"} { // two changes of the served deployment
-				if _, err := fx.Update(fx.request(), acme, api, deployment, false); err != nil {
+				if _, err := fx.Update(fx.requestContext(), acme, api, deployment, false); err != nil {
 					t.Error(err)
 				}
 			}

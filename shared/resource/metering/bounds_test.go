@@ -20,7 +20,7 @@ func TestConcurrentCreatesRespectLimits(t *testing.T) {
 		create func(f *fixture, at metering.BucketLocator, pro metering.Plan, externalID string) error
 	}{
 		"plans": {metering.MaxPlans, func(fx *fixture, at metering.BucketLocator, _ metering.Plan, externalID string) error {
-			_, err := fx.CreatePlan(fx.request(), at, metering.Terms{Label: externalID, ExternalID: externalID})
+			_, err := fx.CreatePlan(fx.requestContext(), at, metering.Terms{Label: externalID, ExternalID: externalID})
 			return err
 		}},
 		"subscriptions": {metering.MaxSubscriptions, func(fx *fixture, at metering.BucketLocator, pro metering.Plan,
@@ -28,7 +28,7 @@ func TestConcurrentCreatesRespectLimits(t *testing.T) {
 		) error {
 			n := newSubscription(pro)
 			n.ExternalID = externalID
-			_, err := fx.CreateSubscription(fx.request(), at, n)
+			_, err := fx.CreateSubscription(fx.requestContext(), at, n)
 			return err
 		}},
 	} {
@@ -76,13 +76,13 @@ func TestConcurrentBucketDeletesCountOnce(t *testing.T) {
 	at := fx.createBucket(acme)
 	backend.beforeCommit = func() {
 		backend.beforeCommit = nil
-		fx.noError(fx.DeleteBucket(fx.request(), at))
+		fx.noError(fx.DeleteBucket(fx.requestContext(), at))
 	}
-	faulttest.Check(t, fx.DeleteBucket(fx.request(), at), fault.NotFound, "metering bucket")
+	faulttest.Check(t, fx.DeleteBucket(fx.requestContext(), at), fault.NotFound, "metering bucket")
 	for range limits.MeteringBuckets.Default {
 		fx.createBucket(acme)
 	}
-	_, err := fx.CreateBucket(fx.request(), acme)
+	_, err := fx.CreateBucket(fx.requestContext(), acme)
 	faulttest.Check(t, err, fault.Forbidden, "its limit metering-buckets is 100")
 }
 
@@ -92,14 +92,14 @@ func TestDeletedPlanFreesCapacityAndName(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)
 	for range metering.MaxPlans + 1 {
-		fx.noError(fx.DeletePlan(fx.request(), at, fx.createPlan(at, "pro", 1).ID))
+		fx.noError(fx.DeletePlan(fx.requestContext(), at, fx.createPlan(at, "pro", 1).ID))
 	}
 	pro := fx.createPlan(at, "pro", 1)
-	if _, err := fx.UpdatePlan(fx.request(), at, pro.ID, metering.PlanPatch{ExternalID: new("basic")}); err != nil {
+	if _, err := fx.UpdatePlan(fx.requestContext(), at, pro.ID, metering.PlanPatch{ExternalID: new("basic")}); err != nil {
 		t.Fatal(err)
 	}
 	fx.createPlan(at, "pro", 1) // UpdatePlan has freed the external id
-	_, err := fx.UpdatePlan(fx.request(), at, pro.ID, metering.PlanPatch{ExternalID: new("pro")})
+	_, err := fx.UpdatePlan(fx.requestContext(), at, pro.ID, metering.PlanPatch{ExternalID: new("pro")})
 	faulttest.Check(t, err, fault.Conflict, "planExternalId")
 }
 
@@ -108,20 +108,20 @@ func TestDeletedPlanFreesCapacityAndName(t *testing.T) {
 func TestConcurrentPlanChanges(t *testing.T) {
 	type change = func(f *fixture, at metering.BucketLocator, pro metering.Plan) error
 	label := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
-		_, err := fx.UpdatePlan(fx.request(), at, pro.ID, metering.PlanPatch{Label: new("Pro")})
+		_, err := fx.UpdatePlan(fx.requestContext(), at, pro.ID, metering.PlanPatch{Label: new("Pro")})
 		return err
 	}
 	increaseQuota := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
-		_, err := fx.UpdatePlan(fx.request(), at, pro.ID,
+		_, err := fx.UpdatePlan(fx.requestContext(), at, pro.ID,
 			metering.PlanPatch{Meters: map[string]metering.MeterPatch{"requests": {Max: new(int64(20))}}})
 		return err
 	}
 	subscribe := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
-		_, err := fx.CreateSubscription(fx.request(), at, newSubscription(pro))
+		_, err := fx.CreateSubscription(fx.requestContext(), at, newSubscription(pro))
 		return err
 	}
 	remove := func(fx *fixture, at metering.BucketLocator, pro metering.Plan) error {
-		return fx.DeletePlan(fx.request(), at, pro.ID)
+		return fx.DeletePlan(fx.requestContext(), at, pro.ID)
 	}
 	for name, tt := range map[string]struct {
 		first, concurrent change

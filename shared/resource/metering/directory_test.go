@@ -208,11 +208,11 @@ func TestChangeIsVisibleWithinStaleness(t *testing.T) {
 	checkAfterStaleness(s.ID + " active map[requests:10] " + january)
 	fx.update(at, s.ID, metering.SubscriptionPatch{Status: metering.PastDue, Prorate: new(0.5)})
 	checkAfterStaleness(s.ID + " past-due map[requests:5] " + january)
-	_, err := fx.UpdatePlan(fx.request(), at, pro.ID,
+	_, err := fx.UpdatePlan(fx.requestContext(), at, pro.ID,
 		metering.PlanPatch{Meters: map[string]metering.MeterPatch{"requests": {Max: new(int64(30))}}})
 	fx.noError(err)
 	checkAfterStaleness(s.ID + " past-due map[requests:15] " + january)
-	fx.noError(fx.DeleteBucket(fx.request(), at))
+	fx.noError(fx.DeleteBucket(fx.requestContext(), at))
 	checkAfterStaleness("none")
 }
 

@@ -60,7 +60,7 @@ func instant(text string) time.Time {
 	return t
 }
 
-func (fx *fixture) request() context.Context {
+func (fx *fixture) requestContext() context.Context {
 	return store.WithReadSet(audit.WithRequest(fx.Context(), &audit.Request{
 		AccountID: "a-1", Action: "subscription.update", Time: fx.clock(),
 		RequestID: fmt.Sprint("request-", fx.requests.Add(1)),
@@ -79,7 +79,7 @@ var acme, otherAccount = owner("a-1"), owner("a-2")
 
 func (fx *fixture) createBucket(o auth.Owner) metering.BucketLocator {
 	fx.Helper()
-	b, err := fx.CreateBucket(fx.request(), o)
+	b, err := fx.CreateBucket(fx.requestContext(), o)
 	fx.noError(err)
 	return metering.BucketLocator{Owner: o, Bucket: b.ID}
 }
@@ -96,7 +96,7 @@ func (fx *fixture) createPlan(
 	for _, c := range changes {
 		c(&t)
 	}
-	p, err := fx.CreatePlan(fx.request(), at, t)
+	p, err := fx.CreatePlan(fx.requestContext(), at, t)
 	fx.noError(err)
 	return p
 }
@@ -114,14 +114,14 @@ func newSubscription(plans ...metering.Plan) metering.NewSubscription {
 
 func (fx *fixture) subscribe(at metering.BucketLocator, n metering.NewSubscription) metering.Subscription {
 	fx.Helper()
-	s, err := fx.CreateSubscription(fx.request(), at, n)
+	s, err := fx.CreateSubscription(fx.requestContext(), at, n)
 	fx.noError(err)
 	return s
 }
 
 func (fx *fixture) update(at metering.BucketLocator, id string, p metering.SubscriptionPatch) metering.Subscription {
 	fx.Helper()
-	s, err := fx.UpdateSubscription(fx.request(), at, id, p)
+	s, err := fx.UpdateSubscription(fx.requestContext(), at, id, p)
 	fx.noError(err)
 	return s
 }

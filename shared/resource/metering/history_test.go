@@ -153,7 +153,7 @@ func (sc *scenario) addPlan(rt *rapid.T) {
 		since: sc.clock(), meters: meterQuotas.Draw(rt, "meters"), days: trialDays.Draw(rt, "days"),
 		trialEndStatus: trialEndStatuses.Draw(rt, "ends as"), externalID: fmt.Sprint("plan_", sc.created),
 	}
-	p, err := sc.CreatePlan(sc.request(), sc.bucket, metering.Terms{
+	p, err := sc.CreatePlan(sc.requestContext(), sc.bucket, metering.Terms{
 		Label: "a", ExternalID: t.externalID,
 		Meters: toMeters(t.meters), TrialDays: t.days, TrialEndStatus: t.trialEndStatus,
 	})
@@ -189,7 +189,7 @@ func (sc *scenario) changeTerms(rt *rapid.T) {
 		patch.TrialDays, patch.TrialEndStatus = store.PatchTo(t.days), store.PatchTo(t.trialEndStatus)
 	}
 	for range rapid.IntRange(1, 2).Draw(rt, "times") {
-		_, err := sc.UpdatePlan(sc.request(), sc.bucket, p.id, patch)
+		_, err := sc.UpdatePlan(sc.requestContext(), sc.bucket, p.id, patch)
 		noError(rt, err)
 	}
 	p.terms = append(p.terms, t)
@@ -201,7 +201,7 @@ func (sc *scenario) deletePlan(rt *rapid.T) {
 		rt.Skip()
 	}
 	p := sc.drawPlan(rt)
-	err := sc.DeletePlan(sc.request(), sc.bucket, p.id)
+	err := sc.DeletePlan(sc.requestContext(), sc.bucket, p.id)
 	if sc.hasSubscriptions(p) {
 		if !fault.Is(err, fault.Conflict) {
 			rt.Fatalf("DeletePlan(plan with subscriptions) error = %v, want %v", err, fault.Conflict)
@@ -263,7 +263,7 @@ func (sc *scenario) addSubscription(rt *rapid.T) {
 	for _, p := range plans {
 		n.PlanIDs, n.PlanExternalIDs = append(n.PlanIDs, p.id), append(n.PlanExternalIDs, p.currentTerms().externalID)
 	}
-	created, err := sc.CreateSubscription(sc.request(), sc.bucket, n)
+	created, err := sc.CreateSubscription(sc.requestContext(), sc.bucket, n)
 	if s.start != nil && s.end != nil && s.end.Before(*s.start) {
 		if !fault.Is(err, fault.Invalid) {
 			rt.Fatalf("CreateSubscription(trial that ends before its start) error = %v, want %v", err, fault.Invalid)
@@ -271,7 +271,7 @@ func (sc *scenario) addSubscription(rt *rapid.T) {
 		return
 	}
 	noError(rt, err)
-	if _, err := sc.CreateSubscription(sc.request(), sc.bucket, n); !fault.Is(err, fault.Conflict) {
+	if _, err := sc.CreateSubscription(sc.requestContext(), sc.bucket, n); !fault.Is(err, fault.Conflict) {
 		rt.Fatalf("second CreateSubscription() error = %v, want %v", err, fault.Conflict)
 	}
 	s.id = created.ID
@@ -335,7 +335,7 @@ func (sc *scenario) change(rt *rapid.T) {
 			s.setTrialEnd(latestChange.plans)
 		}
 		s.planChanges = append(slices.Clone(s.planChanges), latestChange)
-		_, err := sc.UpdateSubscription(sc.request(), sc.bucket, s.id, patch)
+		_, err := sc.UpdateSubscription(sc.requestContext(), sc.bucket, s.id, patch)
 		if invalid {
 			if !fault.Is(err, fault.Invalid) {
 				rt.Fatalf("UpdateSubscription(trial that ends before its start) error = %v, want %v", err, fault.Invalid)
@@ -353,7 +353,7 @@ func (sc *scenario) deleteSubscription(rt *rapid.T) {
 		return
 	}
 	s := sc.drawSubscription(rt)
-	noError(rt, sc.DeleteSubscription(sc.request(), sc.bucket, s.id))
+	noError(rt, sc.DeleteSubscription(sc.requestContext(), sc.bucket, s.id))
 	s.deleted = true
 	sc.lastChange = sc.clock()
 }

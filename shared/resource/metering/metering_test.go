@@ -65,11 +65,11 @@ func TestInvalidTermsAreRefused(t *testing.T) {
 				Meters: map[string]metering.Meter{"m": {Max: metering.MaxUnits}},
 			}
 			tt.change(&terms)
-			_, err := fx.CreatePlan(fx.request(), at, terms)
+			_, err := fx.CreatePlan(fx.requestContext(), at, terms)
 			faulttest.Check(t, err, fault.Invalid, tt.field)
 		})
 	}
-	_, err := fx.CreatePlan(fx.request(), at, metering.Terms{Label: "Other", ExternalID: "pro"})
+	_, err := fx.CreatePlan(fx.requestContext(), at, metering.Terms{Label: "Other", ExternalID: "pro"})
 	faulttest.Check(t, err, fault.Conflict, "planExternalId")
 }
 
@@ -92,7 +92,7 @@ func TestUpdatePlanChangesFields(t *testing.T) {
 	})
 	fx.createPlan(at, "basic", 1)
 	change := func(p metering.PlanPatch) (metering.Plan, error) {
-		return fx.UpdatePlan(fx.request(), at, created.ID, p)
+		return fx.UpdatePlan(fx.requestContext(), at, created.ID, p)
 	}
 	check := func(p metering.Plan, err error, text string) {
 		t.Helper()
@@ -147,15 +147,15 @@ func TestPlanWithSubscriptionsCannotBeDeleted(t *testing.T) {
 	}
 	checkHasSubscriptions(pro, true)
 	checkHasSubscriptions(basic, false)
-	faulttest.Check(t, fx.DeletePlan(fx.request(), at, pro.ID), fault.Conflict, "has subscriptions")
+	faulttest.Check(t, fx.DeletePlan(fx.requestContext(), at, pro.ID), fault.Conflict, "has subscriptions")
 	fx.update(at, s.ID, metering.SubscriptionPatch{PlanExternalIDs: []string{"basic"}})
 	checkHasSubscriptions(pro, false)
 	checkHasSubscriptions(basic, true)
-	fx.noError(fx.DeletePlan(fx.request(), at, pro.ID))
-	faulttest.Check(t, fx.DeletePlan(fx.request(), at, pro.ID), fault.NotFound, "metering plan")
-	fx.noError(fx.DeleteSubscription(fx.request(), at, s.ID))
+	fx.noError(fx.DeletePlan(fx.requestContext(), at, pro.ID))
+	faulttest.Check(t, fx.DeletePlan(fx.requestContext(), at, pro.ID), fault.NotFound, "metering plan")
+	fx.noError(fx.DeleteSubscription(fx.requestContext(), at, s.ID))
 	checkHasSubscriptions(basic, false)
-	fx.noError(fx.DeletePlan(fx.request(), at, basic.ID))
+	fx.noError(fx.DeletePlan(fx.requestContext(), at, basic.ID))
 	if all, err := fx.ListPlans(t.Context(), at); err != nil || len(all) > 0 {
 		t.Errorf("ListPlans() = %v, %v, want none and no error", all, err)
 	}
@@ -223,13 +223,13 @@ func TestInvalidSubscriptionsAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newSubscription(pro, basic)
 			tt.change(&n)
-			_, err := fx.CreateSubscription(fx.request(), at, n)
+			_, err := fx.CreateSubscription(fx.requestContext(), at, n)
 			faulttest.Check(t, err, fault.Invalid, tt.field)
 		})
 	}
 	// A plan in a bucket of another account cannot be found.
 	n := newSubscription(fx.createPlan(fx.createBucket(otherAccount), "pro", 10))
-	_, err := fx.CreateSubscription(fx.request(), at, n)
+	_, err := fx.CreateSubscription(fx.requestContext(), at, n)
 	faulttest.Check(t, err, fault.Invalid, "planIds[0]: is no plan")
 }
 
@@ -253,7 +253,7 @@ func TestInvalidSubscriptionPatchesAreRefused(t *testing.T) {
 		"metadata":                       {Metadata: store.PatchTo(json.RawMessage(`"a"`))},
 		"trialEndDate":                   {TrialEnd: store.PatchTo(instant("3000-01-01T00:00:00Z"))},
 	} {
-		_, err := fx.UpdateSubscription(fx.request(), at, created.ID, p)
+		_, err := fx.UpdateSubscription(fx.requestContext(), at, created.ID, p)
 		faulttest.Check(t, err, fault.Invalid, field)
 	}
 }
@@ -263,7 +263,7 @@ func TestRepeatedPurchaseIsConflict(t *testing.T) {
 	at := fx.createBucket(acme)
 	pro := fx.createPlan(at, "pro", 10)
 	created := fx.subscribe(at, newSubscription(pro))
-	_, err := fx.CreateSubscription(fx.request(), at, newSubscription(pro))
+	_, err := fx.CreateSubscription(fx.requestContext(), at, newSubscription(pro))
 	faulttest.Check(t, err, fault.Conflict, "subscriptionExternalId")
 	if all, total, err := fx.ListSubscriptions(t.Context(), at, store.Page{Limit: 10}); err != nil || len(all) != 1 ||
 		total != 1 {
@@ -271,7 +271,7 @@ func TestRepeatedPurchaseIsConflict(t *testing.T) {
 	}
 	other := fx.createBucket(acme)
 	fx.subscribe(other, newSubscription(fx.createPlan(other, "pro", 10))) // the external id is free in this bucket
-	fx.noError(fx.DeleteSubscription(fx.request(), at, created.ID))
+	fx.noError(fx.DeleteSubscription(fx.requestContext(), at, created.ID))
 	fx.subscribe(at, newSubscription(pro))
 }
 
@@ -303,14 +303,14 @@ func TestAccountLimits(t *testing.T) {
 	for range limits.MeteringBuckets.Default {
 		last = fx.createBucket(acme)
 	}
-	_, err := fx.CreateBucket(fx.request(), acme)
+	_, err := fx.CreateBucket(fx.requestContext(), acme)
 	faulttest.Check(t, err, fault.Forbidden, "its limit metering-buckets is 100")
-	fx.noError(fx.DeleteBucket(fx.request(), last))
+	fx.noError(fx.DeleteBucket(fx.requestContext(), last))
 	at := fx.createBucket(acme)
 	for i := range metering.MaxPlans {
 		fx.createPlan(at, fmt.Sprint(i), 1)
 	}
-	_, err = fx.CreatePlan(fx.request(), at, metering.Terms{Label: "a", ExternalID: "a"})
+	_, err = fx.CreatePlan(fx.requestContext(), at, metering.Terms{Label: "a", ExternalID: "a"})
 	faulttest.Check(t, err, fault.Invalid, "100 plans")
 }
 
@@ -334,28 +334,31 @@ func TestOtherAccountsAndRestrictedKeysSeeNothing(t *testing.T) {
 			_, err := fx.ReadBucket(t.Context(), ref)
 			faulttest.Check(t, err, fault.NotFound, "metering bucket")
 			for i, call := range []func() error{
-				func() error { return fx.DeleteBucket(fx.request(), ref) },
+				func() error { return fx.DeleteBucket(fx.requestContext(), ref) },
 				func() error { _, err := fx.ListPlans(t.Context(), ref); return err },
 				func() error { _, err := fx.ReadPlan(t.Context(), ref, pro.ID); return err },
 				func() error {
-					_, err := fx.CreatePlan(fx.request(), ref, metering.Terms{Label: "a", ExternalID: "a"})
+					_, err := fx.CreatePlan(fx.requestContext(), ref, metering.Terms{Label: "a", ExternalID: "a"})
 					return err
 				},
-				func() error { _, err := fx.UpdatePlan(fx.request(), ref, pro.ID, metering.PlanPatch{}); return err },
-				func() error { return fx.DeletePlan(fx.request(), ref, pro.ID) },
+				func() error {
+					_, err := fx.UpdatePlan(fx.requestContext(), ref, pro.ID, metering.PlanPatch{})
+					return err
+				},
+				func() error { return fx.DeletePlan(fx.requestContext(), ref, pro.ID) },
 				func() error { _, _, err := fx.ListSubscriptions(t.Context(), ref, store.Page{Limit: 1}); return err },
 				func() error { _, err := fx.ReadSubscription(t.Context(), ref, s.ID); return err },
 				func() error {
 					n := newSubscription(pro)
 					n.ExternalID = "other"
-					_, err := fx.CreateSubscription(fx.request(), ref, n)
+					_, err := fx.CreateSubscription(fx.requestContext(), ref, n)
 					return err
 				},
 				func() error {
-					_, err := fx.UpdateSubscription(fx.request(), ref, s.ID, metering.SubscriptionPatch{})
+					_, err := fx.UpdateSubscription(fx.requestContext(), ref, s.ID, metering.SubscriptionPatch{})
 					return err
 				},
-				func() error { return fx.DeleteSubscription(fx.request(), ref, s.ID) },
+				func() error { return fx.DeleteSubscription(fx.requestContext(), ref, s.ID) },
 				func() error { _, err := fx.Quotas(t.Context(), ref, s.ID, nil); return err },
 			} {
 				if err := call(); !fault.Is(err, fault.NotFound) || strings.Contains(err.Error(), "subscription") {
@@ -369,7 +372,7 @@ func TestOtherAccountsAndRestrictedKeysSeeNothing(t *testing.T) {
 		if all, err := fx.ListBuckets(t.Context(), o); err != nil || len(all) > 0 {
 			t.Errorf("ListBuckets(restricted key) = %v, %v, want none and no error", all, err)
 		}
-		_, err := fx.CreateBucket(fx.request(), o)
+		_, err := fx.CreateBucket(fx.requestContext(), o)
 		faulttest.Check(t, err, fault.NotFound, "limited")
 	}
 	if all, err := fx.ListBuckets(t.Context(), acme); err != nil || len(all) != 1 || all[0].Account != "of a-1" {

@@ -13,7 +13,7 @@ import (
 // setUnits changes a plan's units of requests, and drops its other meters.
 func (fx *fixture) setUnits(at metering.BucketLocator, p metering.Plan, n int64) {
 	fx.Helper()
-	_, err := fx.UpdatePlan(fx.request(), at, p.ID,
+	_, err := fx.UpdatePlan(fx.requestContext(), at, p.ID,
 		metering.PlanPatch{Meters: map[string]metering.MeterPatch{"requests": {Max: &n}}})
 	fx.noError(err)
 }
@@ -162,7 +162,7 @@ func TestExtendedTrialKeepsEndStatus(t *testing.T) {
 			n := newSubscription(pro)
 			n.Status = metering.Trialing
 			s := fx.subscribe(at, n)
-			_, err := fx.UpdatePlan(fx.request(), at, pro.ID,
+			_, err := fx.UpdatePlan(fx.requestContext(), at, pro.ID,
 				metering.PlanPatch{TrialEndStatus: store.PatchTo(metering.Canceled)})
 			fx.noError(err)
 			fx.update(at, s.ID, tt.change)

@@ -183,7 +183,7 @@ func TestIncreasedQuotaAppliesImmediately(t *testing.T) {
 	pro := fx.createPlan(at, "pro", 10)
 	s := fx.subscribe(at, newSubscription(pro))
 	fx.useUnits(s, "requests", 10)
-	_, err := fx.UpdatePlan(fx.request(), at, pro.ID,
+	_, err := fx.UpdatePlan(fx.requestContext(), at, pro.ID,
 		metering.PlanPatch{Meters: map[string]metering.MeterPatch{"requests": {Max: new(int64(12))}}})
 	fx.noError(err)
 	fx.checkRemaining(at, s.ID, nil, "map[requests:2] "+january)
@@ -306,10 +306,10 @@ func TestLaterTrialEndsAfterPlanDays(t *testing.T) {
 	}
 	n := newSubscription(pro)
 	n.ExternalID, n.TrialStart = "sub_2", new(instant("2026-02-02T00:00:00Z"))
-	_, err := fx.UpdateSubscription(fx.request(), at, fx.subscribe(at, n).ID,
+	_, err := fx.UpdateSubscription(fx.requestContext(), at, fx.subscribe(at, n).ID,
 		metering.SubscriptionPatch{TrialEnd: store.PatchTo(instant("2026-02-01T23:59:59Z"))})
 	faulttest.Check(t, err, fault.Invalid, "trialEndDate")
-	_, err = fx.UpdatePlan(fx.request(), at, pro.ID, metering.PlanPatch{
+	_, err = fx.UpdatePlan(fx.requestContext(), at, pro.ID, metering.PlanPatch{
 		TrialEndStatus: store.PatchTo(metering.Canceled),
 		TrialDays:      store.PatchTo(90),
 	})

@@ -58,12 +58,12 @@ func TestDeletedBucketLeavesNoRows(t *testing.T) {
 	fx.setClock("2026-12-31T00:10:00Z")
 	fx.closeAll()
 	gateway := metering.NewDirectory(fx.parts)
-	fx.noError(fx.DeleteBucket(fx.request(), at))
+	fx.noError(fx.DeleteBucket(fx.requestContext(), at))
 	_, err := fx.ReadSubscription(t.Context(), at, s.ID)
 	faulttest.Check(t, err, fault.NotFound, "metering bucket")
 	_, err = gateway.CustomerState(t.Context(), "a-1", at.Bucket, "ada")
 	faulttest.Check(t, err, fault.NotFound, "no subscription")
-	faulttest.Check(t, fx.DeleteBucket(fx.request(), at), fault.NotFound, "metering bucket")
+	faulttest.Check(t, fx.DeleteBucket(fx.requestContext(), at), fault.NotFound, "metering bucket")
 	fx.runOperations()
 	if rows := fx.meteringRows(); len(rows) > 0 {
 		t.Errorf("remaining items = %q, want none", rows)
@@ -78,7 +78,7 @@ func TestDeletedSubscriptionLeavesNoRows(t *testing.T) {
 	s := fx.subscribe(at, newSubscription(pro))
 	fx.setClock("2026-12-31T00:10:00Z")
 	fx.closeAll()
-	fx.noError(fx.DeleteSubscription(fx.request(), at, s.ID))
+	fx.noError(fx.DeleteSubscription(fx.requestContext(), at, s.ID))
 	_, err := fx.ReadSubscription(t.Context(), at, s.ID)
 	faulttest.Check(t, err, fault.NotFound, "metering subscription")
 	if _, total, err := fx.ListSubscriptions(t.Context(), at, store.Page{Limit: 1}); total != 0 || err != nil {
@@ -101,7 +101,7 @@ func TestConcurrentlyRecordedPeriodIsRemoved(t *testing.T) {
 		fx.subscribe(at, newSubscription(fx.createPlan(at, "pro", 10)))
 		fx.setClock("2026-02-28T00:10:00Z")
 		key := fx.dueKeys()[0]
-		fx.noError(fx.DeleteBucket(fx.request(), at))
+		fx.noError(fx.DeleteBucket(fx.requestContext(), at))
 		commits := 0
 		backend.beforeCommit = func() {
 			if commits++; commits > nth {
@@ -125,21 +125,21 @@ func TestConcurrentlyRecordedPeriodIsRemoved(t *testing.T) {
 func TestNothingIsCreatedInDeletedBucket(t *testing.T) {
 	for name, request := range map[string]func(f *fixture, at metering.BucketLocator, s metering.Subscription) error{
 		"a plan": func(fx *fixture, at metering.BucketLocator, _ metering.Subscription) error {
-			_, err := fx.CreatePlan(fx.request(), at, metering.Terms{Label: "a", ExternalID: "a"})
+			_, err := fx.CreatePlan(fx.requestContext(), at, metering.Terms{Label: "a", ExternalID: "a"})
 			return err
 		},
 		"a change of a plan": func(fx *fixture, at metering.BucketLocator, s metering.Subscription) error {
-			_, err := fx.UpdatePlan(fx.request(), at, s.PlanIDs[0], metering.PlanPatch{ExternalID: new("b")})
+			_, err := fx.UpdatePlan(fx.requestContext(), at, s.PlanIDs[0], metering.PlanPatch{ExternalID: new("b")})
 			return err
 		},
 		"a subscription": func(fx *fixture, at metering.BucketLocator, s metering.Subscription) error {
 			n := newSubscription()
 			n.PlanIDs, n.PlanExternalIDs, n.ExternalID = s.PlanIDs, s.PlanExternalIDs, "other"
-			_, err := fx.CreateSubscription(fx.request(), at, n)
+			_, err := fx.CreateSubscription(fx.requestContext(), at, n)
 			return err
 		},
 		"a change of a subscription": func(fx *fixture, at metering.BucketLocator, s metering.Subscription) error {
-			_, err := fx.UpdateSubscription(fx.request(), at, s.ID, metering.SubscriptionPatch{Status: metering.Paused})
+			_, err := fx.UpdateSubscription(fx.requestContext(), at, s.ID, metering.SubscriptionPatch{Status: metering.Paused})
 			return err
 		},
 	} {
@@ -152,7 +152,7 @@ func TestNothingIsCreatedInDeletedBucket(t *testing.T) {
 				fx.useBackend(backend)
 				backend.beforeCommit = func() {
 					backend.beforeCommit = nil
-					fx.noError(fx.DeleteBucket(fx.request(), at))
+					fx.noError(fx.DeleteBucket(fx.requestContext(), at))
 					if emptied {
 						fx.runOperations()
 					}

@@ -88,7 +88,7 @@ func TestTeardownRemovesAllServices(t *testing.T) {
 		created, other := fx.create(acme, "office"), fx.create(acme, "other")
 		fx.runOperation(fx.configure(created.ID, numberedServices(0, count)...).ID)
 		fx.runOperation(fx.configure(other.ID, service("stays", "http://a")).ID)
-		teardown, err := fx.Delete(fx.request(), acme, created.ID)
+		teardown, err := fx.Delete(fx.requestContext(), acme, created.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

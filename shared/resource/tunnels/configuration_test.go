@@ -57,7 +57,7 @@ func TestEndpointValidation(t *testing.T) {
 		" http://localhost":                     "percent-encode",
 		"http://localhost\x00":                  "percent-encode",
 	} {
-		_, err := fx.Configure(fx.request(), acme, created.ID, []tunnels.Spec{service("stock", endpoint)})
+		_, err := fx.Configure(fx.requestContext(), acme, created.ID, []tunnels.Spec{service("stock", endpoint)})
 		if want == "" && err != nil || want != "" && (!fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), "services[0].endpoint: ") || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Configure(endpoint %q) error = %v, want %v with %q, or none for \"\"", endpoint, err, fault.Invalid, want)
@@ -76,7 +76,7 @@ func TestRelayEndpointIsRefused(t *testing.T) {
 		"https://relay.example.com": true, "https://RELAY.example.com:443/ask": true,
 		"https://stock.example.com": false, "https://relay.example.com:8443": false,
 	} {
-		_, err := fx.Configure(fx.request(), acme, created.ID, []tunnels.Spec{service("stock", endpoint)})
+		_, err := fx.Configure(fx.requestContext(), acme, created.ID, []tunnels.Spec{service("stock", endpoint)})
 		if refused := fault.Is(err, fault.Invalid) &&
 			strings.Contains(err.Error(), "services[0].endpoint: is the address of the relay"); refused != want {
 			t.Errorf("Configure(%s) error = %v, want it refused as the relay: %t", endpoint, err, want)
@@ -173,7 +173,7 @@ func TestInvalidConfigurationsAreRefused(t *testing.T) {
 			other, created := fx.create(acme, "other"), fx.create(acme, "office")
 			fx.configure(other.ID, service("taken", "http://a"))
 			before := fx.items.Items()
-			_, err := fx.Configure(fx.request(), acme, created.ID, tt.services)
+			_, err := fx.Configure(fx.requestContext(), acme, created.ID, tt.services)
 			faulttest.Check(t, err, tt.kind, tt.want)
 			if !maps.EqualFunc(before, fx.items.Items(), store.EqualItems) {
 				t.Error("refused Configure() changes items, want no change")
@@ -193,7 +193,7 @@ func TestServiceLimitOfAccount(t *testing.T) {
 		ids = append(ids, created.ID)
 	}
 	extra := fx.create(acme, "one-more")
-	_, err := fx.Configure(fx.request(), acme, extra.ID, numberedServices(5000, 1))
+	_, err := fx.Configure(fx.requestContext(), acme, extra.ID, numberedServices(5000, 1))
 	faulttest.Check(t, err, fault.Forbidden, "its limit tunnel-services is 1000")
 	fx.configure(ids[0], numberedServices(0, tunnels.MaxServices-1)...)
 	fx.configure(extra.ID, numberedServices(5000, 1)...)
@@ -205,16 +205,16 @@ func TestAccountOverLimitCanRemoveServices(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.create(acme, "office")
 	fx.configure(created.ID, numberedServices(0, 5)...)
-	if err := counts.Open(fx.parts).Set(fx.request(), acme.AccountID, limits.TunnelServices, 2); err != nil {
+	if err := counts.Open(fx.parts).Set(fx.requestContext(), acme.AccountID, limits.TunnelServices, 2); err != nil {
 		t.Fatal(err)
 	}
-	_, err := fx.Configure(fx.request(), acme, created.ID, numberedServices(0, 6))
+	_, err := fx.Configure(fx.requestContext(), acme, created.ID, numberedServices(0, 6))
 	faulttest.Check(t, err, fault.Forbidden,
 		"The account has 5 services behind tunnels, and its limit tunnel-services is 2.")
 	fx.configure(created.ID, numberedServices(0, 4)...)
 	fx.configure(created.ID, numberedServices(0, 1)...)
 	fx.configure(created.ID, numberedServices(0, 2)...)
-	_, err = fx.Configure(fx.request(), acme, created.ID, numberedServices(0, 3))
+	_, err = fx.Configure(fx.requestContext(), acme, created.ID, numberedServices(0, 3))
 	faulttest.Check(t, err, fault.Forbidden, "its limit tunnel-services is 2.")
 }
 
@@ -247,7 +247,7 @@ func TestLargestConfigurationIsProvisioned(t *testing.T) {
 	tooLarge := slices.Clone(services)
 	tooLarge[0].Configurations = append(slices.Clone(tooLarge[0].Configurations),
 		tunnels.Configuration{Project: project(20)})
-	_, err := fx.Configure(fx.request(), acme, created.ID, tooLarge)
+	_, err := fx.Configure(fx.requestContext(), acme, created.ID, tooLarge)
 	faulttest.Check(t, err, fault.Invalid, "more than 1000 configurations")
 	if r := fx.runOperation(fx.configure(created.ID, services...).ID); r.Status != operation.Success {
 		t.Errorf("operation ends as %+v, want %s", r, operation.Success)
@@ -364,7 +364,7 @@ func TestNamesAreFreedImmediately(t *testing.T) {
 				var oldOperation tunnels.Operation
 				if deleted {
 					var err error
-					if oldOperation, err = fx.Delete(fx.request(), acme, old.ID); err != nil {
+					if oldOperation, err = fx.Delete(fx.requestContext(), acme, old.ID); err != nil {
 						t.Fatal(err)
 					}
 					name = "office"
@@ -396,7 +396,7 @@ func TestDeletedTunnelIsNotProvisioned(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.create(acme, "office")
 	configureOp := fx.configure(created.ID, service("orders", "http://a"))
-	teardown, err := fx.Delete(fx.request(), acme, created.ID)
+	teardown, err := fx.Delete(fx.requestContext(), acme, created.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestFindChecksAccountNameAndCaller(t *testing.T) {
 	inaccessible := service("nobodys", "http://b")
 	inaccessible.Configurations = nil
 	fx.runOperation(fx.configure(created.ID, spec, inaccessible).ID)
-	started, err := fx.Configure(fx.request(), otherAccount, otherTunnel.ID,
+	started, err := fx.Configure(fx.requestContext(), otherAccount, otherTunnel.ID,
 		[]tunnels.Spec{{Name: "theirs", Endpoint: "http://c", Configurations: []tunnels.Configuration{
 			{Project: "theirs", AccessibleBy: []environment.Kind{environment.Production}},
 		}}})
@@ -182,7 +182,7 @@ func TestChangeIsVisibleWithinStaleness(t *testing.T) {
 	fx.runOperation(fx.configure(created.ID).ID)
 	fx.runOperation(fx.configure(other.ID, service("orders", "http://b")).ID)
 	checkAfterStaleness("a-1/" + other.ID)
-	teardown, err := fx.Delete(fx.request(), acme, other.ID)
+	teardown, err := fx.Delete(fx.requestContext(), acme, other.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestServicesReturnsServicesOfTunnel(t *testing.T) {
 	fx.configure(other.ID)
 	checkServices("a-1/"+other.ID, "[]")
 	for _, id := range []string{created.ID, other.ID} {
-		if _, err := fx.Delete(fx.request(), acme, id); err != nil {
+		if _, err := fx.Delete(fx.requestContext(), acme, id); err != nil {
 			t.Fatal(err)
 		}
 		checkServices("a-1/"+id, "no tunnel")

@@ -147,14 +147,14 @@ func TestRemoveProjectDoesNotRevertChanges(t *testing.T) {
 			fx.runOperation(fx.configure(id, serviceFor("http://b", "blog")).ID)
 		},
 		"a deletion": func(fx *fixture, id string) {
-			teardown, err := fx.Delete(fx.request(), acme, id)
+			teardown, err := fx.Delete(fx.requestContext(), acme, id)
 			if err != nil {
 				t.Fatal(err)
 			}
 			fx.runOperation(teardown.ID)
 		},
 		"a tunnel that takes the name": func(fx *fixture, id string) {
-			teardown, err := fx.Delete(fx.request(), acme, id)
+			teardown, err := fx.Delete(fx.requestContext(), acme, id)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,8 @@ func TestConcurrentClaimsOfNameHaveOneWinner(t *testing.T) {
 		first, second := fx.create(acme, "one"), fx.create(acme, "two")
 		var started tunnels.Operation
 		_, err := fx.interruptedService(func() { started = fx.configure(second.ID, service("orders", "http://b")) }).
-			Configure(fx.request(), acme, first.ID, []tunnels.Spec{service("orders", "http://a"), service("stock", "http://a")})
+			Configure(fx.requestContext(), acme, first.ID,
+				[]tunnels.Spec{service("orders", "http://a"), service("stock", "http://a")})
 		faulttest.Check(t, err, fault.Conflict, "orders")
 		fx.runOperation(started.ID)
 		fx.checkProvisioned("orders of " + second.ID + " at http://b for shop")
@@ -36,7 +37,7 @@ func TestConcurrentClaimsOfNameHaveOneWinner(t *testing.T) {
 	})
 	t.Run("tunnel", func(t *testing.T) {
 		fx := newFixture(t)
-		_, err := fx.interruptedService(func() { fx.create(acme, "office") }).Create(fx.request(), acme, "office")
+		_, err := fx.interruptedService(func() { fx.create(acme, "office") }).Create(fx.requestContext(), acme, "office")
 		faulttest.Check(t, err, fault.Conflict, "name")
 		if all, err := fx.List(t.Context(), acme); err != nil || len(all) != 1 {
 			t.Errorf("List() = %+v, %v, want 1 tunnel and no error", all, err)
@@ -49,19 +50,19 @@ func TestConcurrentClaimsOfNameHaveOneWinner(t *testing.T) {
 func TestChangesOfConcurrentlyDeletedTunnelFail(t *testing.T) {
 	for name, change := range map[string]func(*fixture, *tunnels.Service, string) error{
 		"a configuration": func(fx *fixture, s *tunnels.Service, id string) error {
-			_, err := s.Configure(fx.request(), acme, id, []tunnels.Spec{service("new", "http://a")})
+			_, err := s.Configure(fx.requestContext(), acme, id, []tunnels.Spec{service("new", "http://a")})
 			return err
 		},
 		"the same configuration": func(fx *fixture, s *tunnels.Service, id string) error {
-			_, err := s.Configure(fx.request(), acme, id, []tunnels.Spec{service("orders", "http://a")})
+			_, err := s.Configure(fx.requestContext(), acme, id, []tunnels.Spec{service("orders", "http://a")})
 			return err
 		},
 		"a rotation": func(fx *fixture, s *tunnels.Service, id string) error {
-			_, err := s.Rotate(fx.request(), acme, id)
+			_, err := s.Rotate(fx.requestContext(), acme, id)
 			return err
 		},
 		"a deletion": func(fx *fixture, s *tunnels.Service, id string) error {
-			_, err := s.Delete(fx.request(), acme, id)
+			_, err := s.Delete(fx.requestContext(), acme, id)
 			return err
 		},
 	} {
@@ -72,7 +73,7 @@ func TestChangesOfConcurrentlyDeletedTunnelFail(t *testing.T) {
 			var teardown tunnels.Operation
 			err := change(fx, fx.interruptedService(func() {
 				var err error
-				if teardown, err = fx.Delete(fx.request(), acme, created.ID); err != nil {
+				if teardown, err = fx.Delete(fx.requestContext(), acme, created.ID); err != nil {
 					t.Error(err)
 				}
 			}), created.ID)
@@ -93,7 +94,7 @@ func TestDeletionIncludesConcurrentConfiguration(t *testing.T) {
 	teardown, err := fx.interruptedService(func() {
 		configureOp = fx.configure(created.ID, service("orders", "http://a"))
 		fx.runOperation(configureOp.ID)
-	}).Delete(fx.request(), acme, created.ID)
+	}).Delete(fx.requestContext(), acme, created.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestLaterOfConcurrentConfigurationsWins(t *testing.T) {
 	created := fx.create(acme, "office")
 	var first tunnels.Operation
 	second, err := fx.interruptedService(func() { first = fx.configure(created.ID, service("early", "http://a")) }).
-		Configure(fx.request(), acme, created.ID, []tunnels.Spec{service("late", "http://a")})
+		Configure(fx.requestContext(), acme, created.ID, []tunnels.Spec{service("late", "http://a")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +130,6 @@ func TestConcurrentlyDeletedProjectIsRefused(t *testing.T) {
 		if err := fx.parts.Table.Commit(t.Context(), deleting); err != nil {
 			t.Error(err)
 		}
-	}).Configure(fx.request(), acme, created.ID, []tunnels.Spec{service("orders", "http://a")})
+	}).Configure(fx.requestContext(), acme, created.ID, []tunnels.Spec{service("orders", "http://a")})
 	faulttest.Check(t, err, fault.Invalid, "no such project")
 }

@@ -84,14 +84,14 @@ func request(ctx context.Context, id string) context.Context {
 	}))
 }
 
-func (fx *fixture) request() context.Context {
+func (fx *fixture) requestContext() context.Context {
 	fx.requests++
 	return request(fx.Context(), fmt.Sprint("request-", fx.requests))
 }
 
 func (fx *fixture) create(o auth.Owner, name string) tunnels.Tunnel {
 	fx.Helper()
-	created, err := fx.Create(fx.request(), o, name)
+	created, err := fx.Create(fx.requestContext(), o, name)
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func (fx *fixture) create(o auth.Owner, name string) tunnels.Tunnel {
 
 func (fx *fixture) configure(id string, services ...tunnels.Spec) tunnels.Operation {
 	fx.Helper()
-	started, err := fx.Configure(fx.request(), acme, id, services)
+	started, err := fx.Configure(fx.requestContext(), acme, id, services)
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestTokenAuthorizesUntilRotation(t *testing.T) {
 	}
 	checkAuthorize(created.Token, "a-1/"+created.ID)
 	checkAuthorize(other.Token, "a-2/"+other.ID)
-	rotated, err := fx.Rotate(fx.request(), acme, created.ID)
+	rotated, err := fx.Rotate(fx.requestContext(), acme, created.ID)
 	if err != nil || rotated.Token == created.Token || rotated.Name != "office" || rotated.ID != created.ID {
 		t.Fatalf("Rotate() = %+v, %v, want tunnel office with ID %s and another token", rotated, err, created.ID)
 	}
@@ -192,7 +192,7 @@ func TestTokenAuthorizesUntilRotation(t *testing.T) {
 	if read, err := fx.Read(t.Context(), acme, created.ID); err != nil || read != rotated {
 		t.Errorf("Read() = %+v, %v, want %+v", read, err, rotated)
 	}
-	if _, err := fx.Delete(fx.request(), acme, created.ID); err != nil {
+	if _, err := fx.Delete(fx.requestContext(), acme, created.ID); err != nil {
 		t.Fatal(err)
 	}
 	checkAuthorize(rotated.Token, "")
@@ -230,10 +230,10 @@ func TestTunnelLimitOfAccount(t *testing.T) {
 	for n := range int(limits.Tunnels.Default) {
 		last = fx.create(acme, fmt.Sprintf("tunnel-%03d", n))
 	}
-	_, err := fx.Create(fx.request(), acme, "one-more")
+	_, err := fx.Create(fx.requestContext(), acme, "one-more")
 	faulttest.Check(t, err, fault.Forbidden, "its limit tunnels is 100")
 	fx.create(otherAccount, "one-more")
-	if _, err := fx.Delete(fx.request(), acme, last.ID); err != nil {
+	if _, err := fx.Delete(fx.requestContext(), acme, last.ID); err != nil {
 		t.Fatal(err)
 	}
 	fx.create(acme, "one-more")
@@ -262,16 +262,16 @@ func TestRestrictedKeysAndOtherAccountsSeeNoTunnels(t *testing.T) {
 				t.Errorf("List() = %+v, %v, want none and no error", all, err)
 			}
 			_, readErr := fx.Read(t.Context(), o, created.ID)
-			_, rotateErr := fx.Rotate(fx.request(), o, created.ID)
+			_, rotateErr := fx.Rotate(fx.requestContext(), o, created.ID)
 			_, servicesErr := fx.ConfiguredServices(t.Context(), o, created.ID)
-			_, configureErr := fx.Configure(fx.request(), o, created.ID, nil)
-			_, deleteErr := fx.Delete(fx.request(), o, created.ID)
+			_, configureErr := fx.Configure(fx.requestContext(), o, created.ID, nil)
+			_, deleteErr := fx.Delete(fx.requestContext(), o, created.ID)
 			_, operationErr := fx.Provisioning(t.Context(), o, created.ID, started.ID)
 			for _, err := range []error{readErr, rotateErr, servicesErr, configureErr, deleteErr, operationErr} {
 				faulttest.Check(t, err, fault.NotFound, "does not exist")
 			}
 			if o.AccountID == "a-1" {
-				_, err := fx.Create(fx.request(), o, "mine")
+				_, err := fx.Create(fx.requestContext(), o, "mine")
 				faulttest.Check(t, err, fault.NotFound, "limited")
 			}
 		})
@@ -293,7 +293,7 @@ func TestOperationIsReadOnlyThroughItsTunnel(t *testing.T) {
 	o, err := fx.Provisioning(t.Context(), acme, created.ID, configureOp.ID)
 	checkOperation(operation.InProgress, o, err)
 	fx.runOperation(configureOp.ID)
-	teardown, err := fx.Delete(fx.request(), acme, created.ID)
+	teardown, err := fx.Delete(fx.requestContext(), acme, created.ID)
 	checkOperation(operation.InProgress, teardown, err)
 	o, err = fx.Teardown(t.Context(), acme, created.ID, teardown.ID)
 	checkOperation(operation.InProgress, o, err)
