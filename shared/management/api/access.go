@@ -7,8 +7,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// FullTableAccess returns the table access of the group's function. It is the union of TableAccess and of the access
-// that this package and the packages for authentication and limits need for each declared operation.
+// FullTableAccess returns the table access of the group's function: the group's own TableAccess, and the
+// access that this package and the packages for authentication and limits need for each declared operation.
 func (g Group) FullTableAccess() store.TableAccess {
 	var operations []store.TableAccess
 	for _, d := range g.completed(AnyOperation.outline) {
@@ -26,8 +26,8 @@ func (g Group) Restrict(p installation.Parts) installation.Parts {
 	return p
 }
 
-// tableAccess returns the table access that this package and its helpers
-// need for an operation, in addition to the operation's own access.
+// tableAccess returns the table access that this package and the packages for authentication
+// and limits need for an operation, in addition to the operation's own access.
 func (d Declaration) tableAccess() (r store.TableAccess) {
 	if !d.Public {
 		r.Reads = append(r.Reads, "credential") // the caller's key
@@ -50,9 +50,9 @@ func (d Declaration) tableAccess() (r store.TableAccess) {
 	return r.Union(d.optionalTableAccess())
 }
 
-// optionalTableAccess returns the table accesses of OptionalUses. These uses record the day on
-// which a key was last used (in the key's record and in the list of keys) and the time at which
-// a session was last used. They also count requests for the limits of the account and its key.
+// optionalTableAccess returns the table access for OptionalUses: to record the day on which a key
+// was last used (in the key's record and in the list of keys) and the time at which a session
+// was last used, and to count requests for the limits of the account and its key.
 func (d Declaration) optionalTableAccess() (r store.TableAccess) {
 	if d.Public {
 		return r

@@ -11,8 +11,9 @@ import (
 
 // AddressLimiter limits the requests per second of clients without a key, by their addresses. Seconds are
 // those of the process's clock. It counts in memory, and only in this process. An installation in AWS
-// runs several processes under load; its web ACL counts over all of them (-c waf=true). It does not use
-// the table: if a public operation wrote a record for each unknown client, anyone could fill the table.
+// runs several processes under load; its web ACL, which a deployment with -c waf=true has, counts over all of
+// them. An AddressLimiter does not use the table: if a public operation wrote a record for each unknown client,
+// anyone could fill the table.
 //
 // Its memory is bounded: if there are more addresses in a second than it can count, it refuses
 // the further addresses, so that no address exceeds its limit. It is safe for concurrent use.

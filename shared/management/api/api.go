@@ -81,11 +81,11 @@ type Operation[In, Out any] struct {
 	// operation's own path. If-Match, the ETag of a response and a dry run refer to that read. Each parameter
 	// of ReadPath has the name of a parameter of the operation's path or query, or of a string in its body.
 	ReadPath string
-	// Uses are the operation's accesses to resources outside its process. A function is granted the union of its
-	// operations' Uses.
+	// Uses are the operation's own accesses to resources outside its process. Type Use lists the uses that this
+	// package adds.
 	Uses []Use
-	// Parameters documents the parameters that In reads by a Resolver rather than by tags, and Message
-	// documents such a body. Neither the parameters nor the body are validated before the operation runs.
+	// Parameters documents the parameters, and Message the body, that In reads by a Resolver rather than
+	// by tags. Neither these parameters nor this body are validated before the operation runs.
 	Parameters []*huma.Param
 	Message    *huma.RequestBody
 	// ContainsRequests is true if a request contains requests for other
@@ -105,7 +105,7 @@ type Operation[In, Out any] struct {
 // A 404 is the same response, word for word, as for an object that does not exist. A success contains nothing that the
 // key does not see, as if it did not exist. A 403 refuses to create an object that the key itself would not see, or to
 // show data of the whole account. An object of another account, or a request that names another account, is always a
-// 404. So is a project in the path.
+// 404. A project in the path that the key does not see is always a 404, too.
 type Invisible struct{ Project, Environment int }
 
 // The usual values of Invisible.
@@ -124,8 +124,8 @@ type NoContent struct{}
 // without an access is reported as a finding.
 //
 // Operations do not list three uses that this package adds: GetItem to find the caller, PutItem to record a change or
-// its refusal, and RootKey to seal responses that are stored for an Idempotency-Key. OptionalUses are further uses,
-// which only some requests need.
+// its refusal, and RootKey to seal responses that are stored for an Idempotency-Key. AddReadUses adds the uses of the
+// read that a conditional change makes. OptionalUses are further uses, which only some requests need.
 type Use string
 
 // The uses. Package store reads a single item with GetItem and several
@@ -162,7 +162,8 @@ const (
 	DeleteTruststore Use = "truststores: delete"
 )
 
-// Declaration is the part of an Operation that does not depend on its types.
+// Declaration describes an Operation without its type parameters. TakesBody, Single and SlashParameter are derived from
+// In and Out. Errors and Uses include what this package adds.
 type Declaration struct {
 	ID, Method, Path          string
 	Status                    int
@@ -236,7 +237,7 @@ func (o Operation[In, Out]) declaration(in *input) Declaration {
 	return d
 }
 
-// outline returns the declaration without the parts that are read from In.
+// outline returns the declaration without the parts that depend on In: TakesBody, Errors and SlashParameter.
 func (o Operation[In, Out]) outline() Declaration {
 	status := o.Status
 	if status == 0 {
@@ -326,7 +327,8 @@ func (o Operation[In, Out]) HandledBy(handler func(context.Context, *In) (*Out, 
 	return r
 }
 
-// route returns the operation as a Route without a function. If tag is not "", the Route is for the OpenAPI document.
+// route returns the operation as a Route without a handler. If tag is not "", the Route is for the OpenAPI document.
+// route panics if ReadPath has a parameter that the operation does not have.
 func (o Operation[In, Out]) route(tag string) Route {
 	fields := newInput[In]()
 	d := o.declaration(fields)
@@ -347,7 +349,7 @@ func (o Operation[In, Out]) route(tag string) Route {
 			}
 			if tag != "" {
 				op.Tags = []string{tag}
-				op.Responses = responses(a.OpenAPI(), d)
+				op.Responses = errorResponses(a.OpenAPI(), d)
 				d.documentHeaders(&op)
 				if body, ok := reflect.TypeFor[Out]().FieldByName("Body"); ok && body.Type == reflect.TypeFor[[]byte]() {
 					op.Responses[strconv.Itoa(d.Status)].Content = rawContent(cmp.Or(body.Tag.Get("contentType"), "application/json"))
@@ -418,7 +420,7 @@ func (g Group) completed(declaration func(AnyOperation) Declaration) []Declarati
 	return AddReadUses(out)
 }
 
-// AddReadUses completes the declarations of one group: a conditional change (If-Match) also
+// AddReadUses completes the declarations of one group in place, and returns them: a conditional change (If-Match) also
 // has the uses of the read of its object. The conditional commit also checks items that the
 // read used and the change does not write. A change with such items declares CheckItem itself.
 func AddReadUses(all []Declaration) []Declaration {

@@ -29,9 +29,9 @@ const (
 	maxValues = 20_000
 )
 
-// readRequestBody reads the request's body, within its bound. It refuses a body that is not one JSON
-// text with the same meaning for every parser, and a body that has a name of shape with other capitals. It
-// reads the body as JSON and ignores its content type: existing clients send text/plain (contract 1.1).
+// readRequestBody reads the request's body, within MaxBodyBytes. It refuses a body that is not one JSON text with the
+// same meaning for every parser, and a body with a name that differs from a name of shape only in the case of its
+// letters. It reads the body as JSON and ignores its content type: existing clients send text/plain (contract 1.1).
 func readRequestBody(r *http.Request, shape *bodyShape) error {
 	body, err := bodies.Read(r.Context(), r.Body, r.ContentLength, MaxBodyBytes)
 	if err != nil {
@@ -63,7 +63,7 @@ func bodyFault(err error) error {
 }
 
 // readBuffered reads a body that is in memory already, because readRequestBody has
-// read it or the platform has passed it as a whole. It leaves an unread copy in r.
+// read it or the platform has passed it as a whole. It sets r.Body to a new reader of the same bytes.
 func readBuffered(r *http.Request) ([]byte, error) {
 	body, err := bodies.Read(bodies.Uncounted(r.Context()), r.Body, r.ContentLength, max(r.ContentLength, MaxBodyBytes))
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -71,10 +71,10 @@ func readBuffered(r *http.Request) ([]byte, error) {
 }
 
 // checkJSON checks the tokens of body. It uses jsontext, the JSON reader of the future version of
-// encoding/json. jsontext refuses text that parsers may read differently by RFC 8259 and that I-JSON
-// forbids (RFC 7493, 2.1 and 2.3): a duplicate name in an object, however it is escaped, and text that is
-// not Unicode, such as half of a surrogate pair. The first version of encoding/json uses the last of
-// duplicate names. It reads invalid text as U+FFFD, which cannot be distinguished from an intended U+FFFD.
+// encoding/json. RFC 8259 lets parsers differ for a duplicate name in an object, however it is escaped, and for
+// text that is not Unicode, such as half of a surrogate pair. I-JSON forbids both (RFC 7493, 2.1 and 2.3), and
+// jsontext refuses both. The first version of encoding/json uses the last of duplicate names. It reads
+// invalid text as U+FFFD, which cannot be distinguished from an intended U+FFFD.
 func checkJSON(body []byte, shape *bodyShape) error {
 	if !utf8.Valid(body) {
 		return fault.InvalidField("body", "has to be UTF-8 text")
@@ -114,7 +114,7 @@ func (c *checker) value(shape *bodyShape) error {
 	}
 	switch token.Kind() {
 	case jsontext.KindString:
-		return c.text(token.String())
+		return c.checkText(token.String())
 	case jsontext.KindNumber:
 		if n, err := strconv.ParseFloat(token.String(), 64); err != nil || math.IsInf(n, 0) {
 			return c.invalid("has a number that is too large")
@@ -161,14 +161,14 @@ func (c *checker) container(isObject bool, shape *bodyShape) error {
 
 // name reads the name of an object's next value.
 func (c *checker) name(shape *bodyShape) (string, error) {
-	c.path = c.path[:len(c.path)-1] // faults of a name are reported at its object, except other capitals (exactName)
+	c.path = c.path[:len(c.path)-1] // faults of a name are reported at its object, unless only its case is wrong
 	defer func() { c.path = append(c.path, step{}) }()
 	token, err := c.ReadToken()
 	if err != nil {
 		return "", c.malformed(err)
 	}
 	name := token.String()
-	if err := c.text(name); err != nil {
+	if err := c.checkText(name); err != nil {
 		return "", err
 	}
 	if exact, ok := shape.exactName(name); ok {
@@ -180,7 +180,8 @@ func (c *checker) name(shape *bodyShape) (string, error) {
 	return name, nil
 }
 
-func (c *checker) text(s string) error {
+// checkText refuses the character NUL in a string or name.
+func (c *checker) checkText(s string) error {
 	if strings.ContainsRune(s, 0) {
 		return c.invalid("holds the character NUL, which is no text")
 	}

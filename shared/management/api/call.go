@@ -36,8 +36,8 @@ type callKey struct{}
 // is derived from it.
 //
 // The first call has the id of the outer request, unless the outer request is a change. Each further call has a new
-// id. The log line of each call has the outer id in the attribute within. Audit records are stored under the id of
-// their request, so one of two records with the same id would be lost.
+// id. The log line of each call has the id of the outer request in the attribute "within". Audit records are stored
+// under the id of their request, so one of two records with the same id would be lost.
 func WithCall(ctx context.Context, c Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
@@ -70,8 +70,8 @@ func (s *Server) newState(r *http.Request) *state {
 	return st
 }
 
-// traceHeader returns the headers that contain the trace of the request. A call belongs to the trace of its outer
-// request, even if its own headers name another one.
+// traceHeader returns the headers from which the trace of the request is read. It returns nil for a call: a call
+// belongs to the trace of its outer request, even if its own headers name another trace.
 func (st *state) traceHeader(header http.Header) http.Header {
 	if st.outerID != "" {
 		return nil
@@ -79,7 +79,8 @@ func (st *state) traceHeader(header http.Header) http.Header {
 	return header
 }
 
-// serveRevealed serves a read that shows secrets, after recording that they were requested.
+// serveRevealed serves a read that shows secrets. If the read succeeds, it records that they were requested, and then
+// sends the response.
 func (s *Server) serveRevealed(
 	ctx context.Context, w http.ResponseWriter, r *http.Request, d Declaration,
 	serve func(context.Context, http.ResponseWriter),
@@ -99,7 +100,8 @@ func (s *Server) serveRevealed(
 	out.send(w)
 }
 
-// recordReveal records that a request asked for secrets: the operation, and its object as the parameters of the path.
+// recordReveal records that a request asked for secrets. The audit record has the operation's id, and the parameters of
+// the path, which identify the object.
 func (s *Server) recordReveal(ctx context.Context, r *http.Request, d Declaration) error {
 	request := auditRequest(r, stateOf(ctx), audit.Reveal)
 	request.RevealsSecrets = false // the action Reveal already shows it

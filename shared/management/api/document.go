@@ -51,7 +51,7 @@ func (d Declaration) extensions() map[string]any {
 	return all
 }
 
-// humaConfig returns the configuration that serving and describing share.
+// humaConfig returns the configuration of huma that servers use. documentConfig changes it for the OpenAPI document.
 func humaConfig() huma.Config {
 	setUpHuma()
 	c := huma.DefaultConfig("Gatewright Developer Management API", Version)
@@ -111,7 +111,8 @@ type Example struct {
 
 // Document returns the OpenAPI 3.1 description of groups, without their hidden operations, as indented JSON. Each call
 // returns the same bytes. It returns an error if a type is used both in requests and in responses: schemas of requests
-// allow unknown fields, but schemas of responses do not. It also returns an error for a pattern without a description.
+// allow unknown fields, but schemas of responses do not. It also returns an error for a pattern whose description is
+// missing or invalid (checkPatternDescriptions).
 func Document(groups []Group, examples Examples) ([]byte, error) {
 	names := &schemaNames{}
 	a := huma.NewAPI(documentConfig(names), noopAdapter{})
@@ -190,9 +191,9 @@ func operations(doc *huma.OpenAPI) (all []*huma.Operation) {
 	return all
 }
 
-// responses documents the errors of an operation. Operations refer to
-// shared descriptions of errors. huma adds the response of a success.
-func responses(doc *huma.OpenAPI, d Declaration) map[string]*huma.Response {
+// errorResponses returns the documentation of an operation's errors, by status code. The operations share
+// the descriptions of errors, and refer to them. huma adds the response of a success.
+func errorResponses(doc *huma.OpenAPI, d Declaration) map[string]*huma.Response {
 	out := make(map[string]*huma.Response)
 	for _, status := range d.Errors {
 		if d.TakesMessage && status != http.StatusInternalServerError { // errors in the format of the message's protocol
@@ -240,17 +241,17 @@ func problemResponse(doc *huma.OpenAPI, status int) *huma.Response {
 	return r
 }
 
-// rawContent describes the body of a response whose Body is a []byte: a JSON object that is
-// sent unchanged, with one of several content types. huma would describe it as a base64 string.
-func rawContent(types string) map[string]*huma.MediaType {
+// rawContent describes the body of a response whose Body is a []byte: a JSON object that is sent unchanged.
+// contentTypes are the possible content types, separated by commas. huma would describe the body as a base64 string.
+func rawContent(contentTypes string) map[string]*huma.MediaType {
 	content := map[string]*huma.MediaType{}
-	for name := range strings.SplitSeq(types, ",") {
+	for name := range strings.SplitSeq(contentTypes, ",") {
 		content[name] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}}
 	}
 	return content
 }
 
-// noopAdapter is an adapter that serves nothing. It is used to create the document.
+// noopAdapter is an adapter that serves no operation. It is used to create the document.
 type noopAdapter struct{}
 
 // Handle implements huma.Adapter.
@@ -270,8 +271,8 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 	header := func(name, description string, schema *huma.Schema) {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: description, Schema: schema})
 	}
-	if d.TakesIdempotencyKey() {
-		header(idempotencyKey, "Makes the request safe to repeat: within 24 hours the same request with the same key is "+
+	if d.Repeatable() {
+		header(idempotencyKeyHeader, "Makes the request safe to repeat: within 24 hours the same request with the same key is "+
 			"not carried out again, and is answered what the first one was.",
 			bounded(1, maxKeyBytes))
 	}

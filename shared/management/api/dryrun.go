@@ -41,8 +41,8 @@ type DryRun struct {
 var errRevealedDryRun = fault.New(fault.Invalid, "A dry run writes nothing, so that it cannot record that secrets "+
 	"were asked for. Ask for a dry run, or for secrets, and not for both.")
 
-// serveDryRun serves a change that is only tried. It ignores the
-// Idempotency-Key: it neither stores a response nor returns a stored response.
+// serveDryRun serves a change that is only tried. It refuses an invalid Idempotency-Key, but
+// does not use a valid one: it neither stores a response nor returns a stored response.
 func (s *Server) serveDryRun(
 	ctx context.Context, w http.ResponseWriter, r *http.Request, d Declaration,
 	serve func(context.Context, http.ResponseWriter),
@@ -58,8 +58,8 @@ func (s *Server) serveDryRun(
 	}
 	ctx, overlay, run := store.BeginDryRun(ctx)
 	out := DryRun{DryRun: true, Operation: d.ID}
-	subject, readable := s.locateObject(ctx, d)
-	if out.Before, err = s.readObject(ctx, r, subject); err != nil {
+	object, readable := s.locateObject(ctx, d)
+	if out.Before, err = s.readObject(ctx, r, object); err != nil {
 		writeProblem(ctx, w, err)
 		return
 	}
@@ -75,7 +75,7 @@ func (s *Server) serveDryRun(
 	out.Status = resp.status
 	switch {
 	case readable:
-		if out.After, err = s.readObject(ctx, r, subject); err != nil {
+		if out.After, err = s.readObject(ctx, r, object); err != nil {
 			writeProblem(ctx, w, err)
 			return
 		}
@@ -92,7 +92,8 @@ func (s *Server) serveDryRun(
 	_ = json.NewEncoder(w).Encode(out) // it fails if the client has closed the connection
 }
 
-// dryRunCondition returns the If-Match of a change. It refuses invalid headers like the change itself.
+// dryRunCondition returns the If-Match of a change, or nil if there is none. It refuses an invalid If-Match
+// or Idempotency-Key like the change itself.
 func (s *Server) dryRunCondition(r *http.Request, d Declaration) (condition *entityTags, err error) {
 	if _, err := readIdempotencyKey(r, d); err != nil || !d.Conditional() {
 		return nil, err
@@ -129,8 +130,8 @@ type objectPath struct{ pattern, path string }
 // parent returns a path without its last segment.
 func parent(path string) string { return path[:max(0, strings.LastIndex(path, "/"))] }
 
-// readObject returns an object as its read operation returns it to the caller. It returns nil if the object does not
-// exist, if the read is refused for another reason than a limit, or if object is empty.
+// readObject returns an object as its read operation returns it to the caller. It returns nil if object is empty, if
+// the object does not exist, or if the read is refused with another 4xx status. A 429 or 5xx of the read is an error.
 func (s *Server) readObject(ctx context.Context, r *http.Request, object objectPath) (json.RawMessage, error) {
 	if object == (objectPath{}) {
 		return nil, nil

@@ -35,7 +35,7 @@ type EdgeOptions struct {
 // Limits of the platform. API Gateway ends a request after 29 s, and the function's timeout is
 // set to that. A function's response has at most 6 MB of JSON, including headers and escapes.
 const (
-	responseReserve  = time.Second // time left to report that there was no response
+	responseReserve  = time.Second // time before the deadline that is reserved for sending a 504
 	maxResponseBytes = 6<<20 - headerAllowance
 	headerAllowance  = 64 << 10
 )
@@ -44,7 +44,7 @@ const (
 func (s *Server) Edge() Edge {
 	o := EdgeOptions{Log: s.parts.Log, Now: s.parts.Now}
 	if s.parts.Config.DecodedPaths {
-		o.Escape = s.escapePath
+		o.Escape = s.escapeForRoute
 	}
 	return NewEdge(s, o)
 }

@@ -194,8 +194,8 @@ func TestDecodedPathsFindTheirOperation(t *testing.T) {
 		// A key's id cannot contain a slash, so no operation has this path.
 		"/v1/keys/a/b": "/v1/keys/a/b",
 	} {
-		if got := s.escapePath(decoded); got != want {
-			t.Errorf("escapePath(%s) = %s, want %s", decoded, got, want)
+		if got := s.escapeForRoute(decoded); got != want {
+			t.Errorf("escapeForRoute(%s) = %s, want %s", decoded, got, want)
 		}
 	}
 }

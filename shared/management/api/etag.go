@@ -35,14 +35,14 @@ func etagOf(body []byte) string {
 
 // entityTags are the tags in a condition (RFC 9110, 13.1).
 type entityTags struct {
-	any  bool
+	any  bool     // the condition is *
 	tags []string // as the client wrote them
 }
 
 // tagPattern matches an entity tag (RFC 9110, 8.8.3), with the separators that can be before it in a list.
 var tagPattern = regexp.MustCompile(`^[ \t,]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?:,|$)`)
 
-// maxConditionBytes is the maximum length of a list of tags.
+// maxConditionBytes is the maximum length of a condition's header value.
 const maxConditionBytes = 2000
 
 // conditionOf reads a header with a condition. It returns nil if the request does not have the header.
@@ -108,8 +108,9 @@ func (s *Server) serveRead(
 	out.send(w)
 }
 
-// readInternally reads a path during a change, and returns the response that the caller of the change
-// would receive. It ignores the scopes of the key: a key that may change an object may read it.
+// readInternally reads a path during a change or a dry run. It returns the response that the caller of the change
+// would receive, and the response's problem, or nil if the read succeeded. path is escaped. readInternally ignores
+// the scopes of the key: a key that may change an object may read it.
 func (s *Server) readInternally(ctx context.Context, r *http.Request, path string) (*bufferedResponse, *Problem) {
 	u := &url.URL{Path: path, RawPath: path}
 	u.Path, _ = url.PathUnescape(path) // path is escaped: the router has accepted it, or this package has escaped it
@@ -129,11 +130,11 @@ var errPreconditionFailed = fault.New(fault.PreconditionFailed, "What this reque
 	"names: it has changed, or is gone. Read it again, see whether the change is still wanted, and repeat the request "+
 	"with the new ETag.")
 
-// matches reports whether the object of a change has an ETag of its If-Match. It also returns the items that the read
-// of the object used, so that the change is committed only if these have not changed. Faults: PreconditionFailed, and
-// the read's fault if a limit or the server prevents the read. If the condition is *, a missing object has its usual
-// NotFound.
-func (s *Server) matches(
+// checkIfMatch checks that the object of a change has an ETag of its If-Match; want is nil if there is no If-Match. It
+// returns the items that the read of the object used, so that the change is committed only if these have not changed.
+// Faults: PreconditionFailed, and the read's fault if a limit or the server prevents the read. If the condition is *, a
+// missing object has its usual NotFound.
+func (s *Server) checkIfMatch(
 	ctx context.Context, r *http.Request, d Declaration, want *entityTags,
 ) (*store.ReadCache, error) {
 	if want == nil {
@@ -160,7 +161,8 @@ func (s *Server) matches(
 	return nil, errPreconditionFailed
 }
 
-// setETag sets the ETag of a change's response, if readSet contains all items that a read of the object needs.
+// setETag sets the ETag of a change's response, if the response has a body and readSet contains all items that a
+// read of the object needs.
 func (s *Server) setETag(
 	ctx context.Context, r *http.Request, d Declaration, readSet *store.ReadCache, out *bufferedResponse,
 ) {

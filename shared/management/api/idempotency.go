@@ -19,7 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// A request with an Idempotency-Key makes its change once, however often it is sent (contract
+// A request with an Idempotency-Key makes its change once, however often it is sent within 24 hours (contract
 // 9; decision 0033). Its response is stored in the same transaction as the change, so that
 // neither exists without the other. The response is known only after the handler has returned.
 // Therefore the handler runs with store.DeferCommit, and this package commits after it.
@@ -27,14 +27,14 @@ import (
 // Refusals change nothing and are not stored: a client can correct the request and repeat it with the same key.
 
 const (
-	// idempotencyKey is the name of the header, also in problems.
-	idempotencyKey = "Idempotency-Key"
+	// idempotencyKeyHeader is the name of the header, also in problems.
+	idempotencyKeyHeader = "Idempotency-Key"
 	// maxKeyBytes is the maximum length of an Idempotency-Key (contract 9).
 	maxKeyBytes = 255
 	// responseLifetime is the time for which a response is stored (contract 9).
 	responseLifetime = 24 * time.Hour
-	// reservationLifetime is the time for which the first attempt of a request reserves its key after
-	// its first commit. It is longer than the maximum time of a request on the platform (29 s).
+	// reservationLifetime is the time for which an attempt with several commits reserves its key, from its
+	// first commit on. It is longer than the maximum time of a request on the platform (29 s).
 	reservationLifetime = 35 * time.Second
 	// responsePartBytes is the size of the part of a response in one item. With the
 	// overhead of sealing and the item's key, an item is smaller than store.MaxItemBytes.
@@ -42,19 +42,22 @@ const (
 )
 
 // idempotencyRecord is the record of a request with an Idempotency-Key. It has the first part of the response
-// if the response exists. The record is invalid after its ttl: then another request may use the key.
+// if the response exists. Further parts are in items of the same type (responseKey). The record is invalid after
+// its ttl: then another request may use the key.
 type idempotencyRecord struct {
 	store.UnknownAttributes
 
-	// Request is a hash of the request that is keyed with the root key: a body can
+	// Request is a hash of the request. The hash is keyed with the root key, because a body can
 	// contain a secret that is short enough to be guessed from an ordinary hash.
 	Request string `dynamodbav:"request"`
 	// AttemptID is the request id of an attempt. If Parts is 0, it is the attempt
 	// that is running. Otherwise it is the attempt whose response is stored.
 	AttemptID string `dynamodbav:"try"`
-	Parts     int    `dynamodbav:"parts"`
-	Sealed    []byte `dynamodbav:"sealed,omitempty"`
-	TTL       int64  `dynamodbav:"ttl"`
+	// Parts is the number of parts of the stored response, or 0 if there is no response yet. Sealed is
+	// the part in this item, encrypted.
+	Parts  int    `dynamodbav:"parts"`
+	Sealed []byte `dynamodbav:"sealed,omitempty"`
+	TTL    int64  `dynamodbav:"ttl"`
 }
 
 // storedResponse is the part of a response that is sent again. It
@@ -81,8 +84,8 @@ func inProgressFault() *fault.Fault {
 // readIdempotencyKey returns the value of the header Idempotency-Key,
 // or "" if there is none or the operation does not accept it.
 func readIdempotencyKey(r *http.Request, d Declaration) (string, error) {
-	values := r.Header.Values(idempotencyKey)
-	if values == nil || !d.TakesIdempotencyKey() {
+	values := r.Header.Values(idempotencyKeyHeader)
+	if values == nil || !d.Repeatable() {
 		return "", nil
 	}
 	invisible := func(c rune) bool { return c < '!' || c > '~' }
@@ -90,7 +93,7 @@ func readIdempotencyKey(r *http.Request, d Declaration) (string, error) {
 		!strings.ContainsFunc(key, invisible) {
 		return key, nil
 	}
-	return "", fault.InvalidField("header."+idempotencyKey,
+	return "", fault.InvalidField("header."+idempotencyKeyHeader,
 		"has to be one value of 1 to %d visible ASCII characters, such as a UUID", maxKeyBytes)
 }
 
@@ -140,8 +143,8 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// write returns the write of the record. Its condition is that no other attempt has the key.
-func (r *idempotentRequest) write(record idempotencyRecord, now time.Time) store.Write {
+// recordWrite returns the write of the record. Its condition is that no other attempt has the key.
+func (r *idempotentRequest) recordWrite(record idempotencyRecord, now time.Time) store.Write {
 	return store.Put(responseKey(r.partition, 0), record).If(store.Or(
 		store.Absent(),
 		store.AtMost(store.At("ttl"), now.Unix()),
@@ -157,17 +160,18 @@ func (r *idempotentRequest) reservation() store.Write {
 		return store.Write{}
 	}
 	now := r.s.parts.Now()
-	return r.write(idempotencyRecord{
+	return r.recordWrite(idempotencyRecord{
 		Request: r.requestHash, AttemptID: r.attemptID,
 		TTL: now.Add(reservationLifetime).Unix(),
 	}, now).Else(errInProgress)
 }
 
-// release releases the key after an attempt that has made no change. If release fails, the reservation expires anyway.
+// release releases the reserved key after a change that failed and whose early commits were undone
+// (store.DeferredCommit.Abandon). If release fails, the reservation expires anyway.
 func (r *idempotentRequest) release(ctx context.Context) {
 	now := r.s.parts.Now()
-	_ = r.s.parts.Table.Commit(ctx,
-		r.write(idempotencyRecord{Request: r.requestHash, AttemptID: r.attemptID, TTL: now.Unix()}, now).If(store.Exists()))
+	record := idempotencyRecord{Request: r.requestHash, AttemptID: r.attemptID, TTL: now.Unix()}
+	_ = r.s.parts.Table.Commit(ctx, r.recordWrite(record, now).If(store.Exists()))
 }
 
 // storeWrites returns the writes that store a response.
@@ -191,7 +195,7 @@ func (r *idempotentRequest) storeWrites(ctx context.Context, out *bufferedRespon
 			return nil, fmt.Errorf("seal an answer: %w", err)
 		}
 		if i == 0 {
-			writes[i] = r.write(record, now).Else(store.ErrStale) // the next attempt reads the record
+			writes[i] = r.recordWrite(record, now).Else(store.ErrStale) // the next attempt reads the record
 		} else {
 			writes[i] = store.Put(responseKey(r.partition, i), record)
 		}
@@ -275,7 +279,8 @@ func (s *Server) serveChange(
 }
 
 // change makes a change. It returns the response, which is not sent yet, and the read cache of the attempt. The
-// read cache is nil if an earlier request has made the change. key is "" and condition nil if the request has none.
+// read cache is nil if an earlier request has made the change. key is "" if the request has no Idempotency-Key or
+// is a dry run. condition is nil if the request has no If-Match.
 func (s *Server) change(
 	ctx context.Context, r *http.Request, d Declaration, key string, condition *entityTags,
 	serve func(context.Context, http.ResponseWriter),
@@ -324,7 +329,7 @@ type deferredChange struct {
 	out       *bufferedResponse
 	readSet   *store.ReadCache // of the attempt that returned out; nil for a stored response
 	commitErr error            // the error that the next attempt's commit must return
-	reserved  bool
+	reserved  bool             // an attempt has reserved the key
 }
 
 // attempt makes the change, or finds the stored response of an earlier
@@ -358,7 +363,7 @@ func (c *deferredChange) attempt(ctx context.Context) error {
 
 // commit commits the change that the attempt has prepared, together with its response.
 func (c *deferredChange) commit(ctx context.Context, deferred *store.DeferredCommit, readSet *store.ReadCache) error {
-	preconditions, err := c.s.matches(ctx, c.r, c.d, c.condition)
+	preconditions, err := c.s.checkIfMatch(ctx, c.r, c.d, c.condition)
 	if err != nil {
 		return err
 	}
@@ -372,6 +377,7 @@ func (c *deferredChange) commit(ctx context.Context, deferred *store.DeferredCom
 
 // recheck checks again whether another attempt of the same request has made the change. That
 // can be the reason why this attempt is refused: for example, the name is already in use.
+// recheck returns the Conflict of an attempt that is running, and ignores other errors: then the refusal stands.
 func (c *deferredChange) recheck(ctx context.Context) error {
 	out, err := c.idempotent.load(ctx)
 	switch {

@@ -14,19 +14,19 @@ import (
 	"github.com/gatewright/gatewright/shared/base/fault"
 )
 
-// input has the names of the fields of an operation's In, by their place
-// in a request. Services can therefore name fields without knowing HTTP.
+// input has the names of the fields of an operation's In, by their place in a request. Services do
+// not know HTTP: their faults name only the field, and locate adds its place.
 type input struct {
 	body, path, query []string
-	// texts are the names of the body's properties of the type string.
-	texts []string
+	// bodyStrings are the names of the body's properties of the type string.
+	bodyStrings []string
 	// slashParameter is the path parameter, in braces, whose values may contain slashes. It is "" if there is none.
 	slashParameter string
 	// nonEmpty are the query parameters that must not be empty if
 	// they are present: all except those with the tag empty:"absent".
 	nonEmpty []string
-	// single are the query parameters that have one value: all except lists.
-	single []string
+	// singleValued are the query parameters that have one value: all except lists.
+	singleValued []string
 	// bools are the query parameters that are true or false.
 	bools []string
 	// uuids are the path parameters that are UUIDs.
@@ -44,6 +44,7 @@ func newInput[In any]() *input {
 	return i
 }
 
+// read adds the fields of t, including those of embedded structs.
 func (i *input) read(t reflect.Type) {
 	for f := range fieldsOf(t) {
 		switch {
@@ -63,7 +64,7 @@ func (i *input) read(t reflect.Type) {
 			name, _, _ := strings.Cut(f.Tag.Get("query"), ",") // the "explode" of a list follows
 			i.query = append(i.query, name)
 			if f.Type.Kind() != reflect.Slice {
-				i.single = append(i.single, name)
+				i.singleValued = append(i.singleValued, name)
 			}
 			if kindOf(f.Type) == reflect.Bool {
 				i.bools = append(i.bools, name)
@@ -93,7 +94,7 @@ func (i *input) readBody(t reflect.Type) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		i.body = append(i.body, name)
 		if f.Type.Kind() == reflect.String {
-			i.texts = append(i.texts, name)
+			i.bodyStrings = append(i.bodyStrings, name)
 		}
 	}
 }
@@ -150,7 +151,7 @@ func (i *input) checkQuery(query url.Values) error {
 			return fault.InvalidField("query."+name, "is empty; give it a value or leave it out")
 		}
 	}
-	for _, name := range i.single {
+	for _, name := range i.singleValued {
 		if len(query[name]) > 1 {
 			return fault.InvalidField("query."+name, "is given more than once; give it one value")
 		}
@@ -166,7 +167,7 @@ func (i *input) checkQuery(query url.Values) error {
 }
 
 // locate returns details with the locations of their fields in the request: "body.tags", "path.branchName",
-// "query.limit". A nil input returns them unchanged.
+// "query.limit". A field that In does not have stays as it is. A nil input returns the details unchanged.
 func (i *input) locate(details []fault.Detail) []fault.Detail {
 	if i == nil {
 		return details

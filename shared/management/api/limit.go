@@ -42,8 +42,8 @@ func (l Limit) remainingHeader(requests int64) string {
 	return fmt.Sprintf("%q;r=%d;t=1", l.Name, requests)
 }
 
-// checkKeyLimit counts one request against the limit of the caller's key in this
-// second, and sets the headers of the limit. Fault: Throttled if the limit is exceeded.
+// checkKeyLimit counts one request of the caller's key against l in this second, and sets
+// the headers of the limit. Fault: Throttled if the limit is exceeded.
 //
 // If the table does not respond, the request is refused, because the operation would use the same table.
 func (s *Server) checkKeyLimit(ctx context.Context, w http.ResponseWriter, l Limit, p auth.Principal) error {
@@ -72,10 +72,11 @@ type accountCounter struct {
 	counts map[string]int64
 }
 
-// maxCountedAccounts is the maximum number of accounts that are counted in a second.
+// maxCountedAccounts is the maximum number of accounts whose requests are counted at the same time. A further account
+// replaces a random account, whose next request then counts as its first request in the second.
 const maxCountedAccounts = 4096
 
-// countRepeat counts a request, and reports whether the account has already sent another request in this second.
+// countRepeat counts a request, and reports whether another request of the account was already counted in this second.
 func (c *accountCounter) countRepeat(account string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,7 +29,8 @@ func (Names) Schema(huma.Registry) *huma.Schema {
 	}}
 }
 
-// UnmarshalJSON reads a string or a list. It reads null as a list with the name "", which nothing has.
+// UnmarshalJSON reads a string or a list. It reads "all" as all names, and any other string as a list with
+// this name. It reads null as a list with the name "", which nothing has.
 func (n *Names) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {

@@ -27,7 +27,7 @@ func (p Page) StorePage() store.Page {
 	return store.Page{Limit: min(p.Limit, maxLimit), Offset: p.Offset}
 }
 
-// List is the envelope of every list.
+// List is the envelope of a list, unless the list has an envelope of its own.
 type List[T any] struct {
 	Data   []T `json:"data" doc:"The entries of this page."`
 	Limit  int `json:"limit" doc:"The most entries that this page could hold. A page ends before 5 MB: limit is then how many it holds, and the next one begins at the sum of offset and limit."`
@@ -78,7 +78,7 @@ func Fits[V, T any](convert func(V) T) func(V) bool {
 }
 
 // encodedBytes returns the size of a value for the platform's
-// limit: the platform sends the value's JSON as a string in JSON.
+// limit: the platform sends the value's JSON as a string in JSON. It returns 0 for a value that cannot be encoded.
 func encodedBytes(v any) int {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)

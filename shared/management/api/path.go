@@ -21,9 +21,9 @@ type ProjectPath struct {
 // EscapePath percent-encodes a decoded path. It cannot restore slashes that were encoded before.
 func EscapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
-// escapePath percent-encodes a decoded path so that a route matches. If no route matches the
-// segments, it joins those that belong to one parameter with slashes (Declaration.SlashParameter).
-func (s *Server) escapePath(path string) string {
+// escapeForRoute percent-encodes a decoded path so that a route matches. If no route matches the segments, but
+// the path of a route with a SlashParameter does, it also encodes the slashes in the value of this parameter.
+func (s *Server) escapeForRoute(path string) string {
 	segments := strings.Split(path, "/")
 	trimmed := segments
 	if len(segments) > 1 && segments[len(segments)-1] == "" {
@@ -54,8 +54,8 @@ type slashPath struct {
 	slashIndex int // the index of the parameter
 }
 
-// join returns the escaped path if the segments match the pattern.
-// The value of the parameter consists of all additional segments.
+// join returns the escaped path if there are more segments than in the pattern and the segments match the
+// pattern. The value of the slash parameter consists of its own segment and all additional segments.
 func (p slashPath) join(segments []string) (string, bool) {
 	after := len(p.segments) - p.slashIndex - 1
 	if len(segments) <= len(p.segments) || !matchesPattern(segments[:p.slashIndex], p.segments[:p.slashIndex]) ||
@@ -71,7 +71,7 @@ func (p slashPath) join(segments []string) (string, bool) {
 	return strings.Join(parts, "/"), true
 }
 
-// matchesPattern reports whether segments match a pattern. Parameters match any segment.
+// matchesPattern reports whether segments match a pattern, which is not longer. Parameters match any segment.
 func matchesPattern(segments, pattern []string) bool {
 	for i, part := range pattern {
 		if !strings.HasPrefix(part, "{") && part != segments[i] {

@@ -22,14 +22,15 @@ func parameters(declared string) (names []string) {
 	return names
 }
 
-// unknownReadParameter returns the first parameter of ReadPath that is not a parameter of the
-// operation's path or query, and not a string in its body. It returns "" if there is no such parameter.
+// unknownReadParameter returns the first parameter of ReadPath that is not a parameter of the operation's
+// path, a single-valued parameter of its query or a string in its body. It returns "" if there is none.
 func (i *input) unknownReadParameter(d Declaration) string {
 	if d.ReadPath == d.Path {
 		return ""
 	}
 	for _, name := range parameters(d.ReadPath) {
-		if !slices.Contains(i.path, name) && !slices.Contains(i.single, name) && !slices.Contains(i.texts, name) {
+		if !slices.Contains(i.path, name) && !slices.Contains(i.singleValued, name) &&
+			!slices.Contains(i.bodyStrings, name) {
 			return name
 		}
 	}
@@ -62,7 +63,7 @@ func (i *input) value(name string, r *http.Request) string {
 	switch {
 	case slices.Contains(i.path, name):
 		return r.PathValue(name)
-	case slices.Contains(i.single, name):
+	case slices.Contains(i.singleValued, name):
 		return r.URL.Query().Get(name)
 	}
 	body, err := readBuffered(r)

@@ -22,11 +22,11 @@ type Operations struct {
 	routing
 }
 
-// routing has everything that servers of the same operations
-// share. Only the functions that carry the operations out differ.
+// routing has what servers of the same operations share. It does not have the functions that carry the
+// operations out, which differ between servers.
 type routing struct {
 	mux *http.ServeMux
-	ids []string
+	ids []string // the ids of the operations, in the order of the routes
 	// readScopes maps the path of each operation that reads a single object to the scope of the operation.
 	readScopes map[string]auth.Scope
 	// paths are the paths of all routes, in segments. slashPaths are
@@ -62,7 +62,7 @@ func (ro *routing) register(routes []Route) {
 	ro.mux, ro.readScopes = http.NewServeMux(), map[string]auth.Scope{}
 	for i, r := range routes {
 		r.handler = nil // each server has its own function
-		ro.mux.Handle(r.Method+" "+r.Path, operation(i, r))
+		ro.mux.Handle(r.Method+" "+r.Path, operationHandler(i, r))
 		ro.ids = append(ro.ids, r.ID)
 		segments := strings.Split(r.Path, "/")
 		ro.paths = append(ro.paths, segments)
@@ -80,11 +80,11 @@ func (ro *routing) register(routes []Route) {
 	}
 }
 
-// operation returns the HTTP handler of an operation. It calls handlers[i] of the server that received the request.
+// operationHandler returns an operation's HTTP handler, which calls handlers[i] of the server that received the request.
 // The handler is created at the operation's first request, because huma takes longer to read the types of one
 // operation than Open takes for everything else. A Lambda function that has just started has a request for only one
 // operation. Each handler has a separate schema registry, because huma's registry is not safe for concurrent use.
-func operation(i int, r Route) http.Handler {
+func operationHandler(i int, r Route) http.Handler {
 	registered := sync.OnceValue(func() http.Handler {
 		mux := http.NewServeMux()
 		r.register(humago.New(mux, humaConfig()), middleware(r))

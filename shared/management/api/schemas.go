@@ -32,8 +32,9 @@ func numberedNames() func(reflect.Type, string) string {
 
 // schemaNames names the document's schemas. Names are public, because generated clients use them: a new type
 // in one group must not change the name of a type in another group. Each name begins with the title of its
-// group. The part of the type's name that repeats the title is left out: in Key buckets, bucket is KeyBucket,
-// KeyBucketCreate is KeyBucketsCreate, token is KeyBucketsToken. The types of this package belong to no group.
+// group. The part of the type's name that repeats the title is left out: in the group Key buckets, the type bucket
+// has the name KeyBucket, KeyBucketCreate has KeyBucketsCreate, and token has KeyBucketsToken. The types of this
+// package belong to no group, except lists: a List of bucket has the name KeyBucketList.
 type schemaNames struct {
 	// group is the title of the group whose operations are currently described.
 	group string
@@ -108,9 +109,10 @@ func closeResponses(doc *huma.OpenAPI) error {
 	return nil
 }
 
-// checkPatternDescriptions returns an error for a pattern without a description, in parameters, bodies of requests and
-// components: a 400 shows the description, because not all users can read regular expressions. Descriptions of
-// patterns are an extension of huma, so checkPatternDescriptions removes them from the document.
+// checkPatternDescriptions returns an error for a pattern in parameters, bodies of requests or components if it has no
+// description, or one with a colon: a 400 shows the description up to the first colon (redactMessage), because not all
+// users can read regular expressions. Descriptions of patterns are an extension of huma, so checkPatternDescriptions
+// removes them from the document.
 func checkPatternDescriptions(doc *huma.OpenAPI) error {
 	schemas := slices.Collect(maps.Values(doc.Components.Schemas.Map()))
 	for _, op := range operations(doc) {
@@ -143,8 +145,8 @@ func contentSchemas(content map[string]*huma.MediaType) (schemas []*huma.Schema)
 	return schemas
 }
 
-// setAdditional sets additionalProperties of objects. It does not change an object
-// without listed fields, which is a map with names that the caller chooses.
+// setAdditional replaces additionalProperties: true in the schemas and in the schemas inside them. It does not
+// change an object without listed fields, which is a map with names that the caller chooses.
 func setAdditional(schemas []*huma.Schema, additional any) {
 	for _, s := range schemas {
 		visitSchemas(s, func(s *huma.Schema) {

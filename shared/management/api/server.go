@@ -182,8 +182,10 @@ func noRoute() error {
 	return fault.New(fault.NotFound, "There is no such operation. GET /openapi lists them all.")
 }
 
-// middleware returns the steps before and after huma decodes the request of an operation: find the caller
-// (identify), check the request and the caller's permission (check), and prepare the audit record of a refusal.
+// middleware returns the huma middleware of an operation, which runs before huma decodes the request. It finds the
+// caller and prepares the audit record of a change (identify), and checks the request and the caller's permission
+// (check). Then it serves the request as a dry run, a change or a read. It skips most of these steps for a read
+// during a change (state.internal).
 func middleware(route Route) func(huma.Context, func(huma.Context)) {
 	d := route.Declaration
 	return func(hc huma.Context, next func(huma.Context)) {
@@ -242,7 +244,7 @@ func (s *Server) identify(
 	if d.Public {
 		return ctx, waitRecorded, nil
 	}
-	w.Header().Set("Cache-Control", "no-store") // responses contain keys
+	w.Header().Set("Cache-Control", "no-store") // responses can contain keys
 	p, err := Caller(ctx, s.authenticator, d, r)
 	if err != nil {
 		return ctx, waitRecorded, err
@@ -366,7 +368,7 @@ func sourceIP(r *http.Request) string {
 }
 
 // recordRefusal writes the audit record of a change that was refused. It runs after the response is sent and
-// cannot change it, so its failure is logged.
+// cannot change it, so its failure is only logged.
 func (s *Server) recordRefusal(ctx context.Context, st *state) {
 	if st.problem == nil || st.change == nil || st.call.DryRun {
 		return // a refused dry run is not a refused change

@@ -47,14 +47,14 @@ func sessionToken(d Declaration, r *http.Request) (string, error) {
 	if len(cookies) == 0 || !d.AcceptsSession() {
 		return "", nil
 	}
-	// Two fields are invalid, like two cookies.
+	// Two Sec-Fetch-Site fields are invalid, like two cookies.
 	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) != 1 || sites[0] != "same-origin" {
 		return "", errNotSameOrigin
 	}
 	if len(cookies) > 1 {
 		return "", errTwoSessions
 	}
-	// Only the API's own origin is trusted. The origins in GATEWRIGHT_ORIGINS are not, because they use keys.
+	// Only the API's own origin is trusted. Pages of the origins in GATEWRIGHT_ORIGINS have to use keys.
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return "", errNotSameOrigin
 	}
@@ -64,8 +64,8 @@ func sessionToken(d Declaration, r *http.Request) (string, error) {
 	return cookies[0].Value, nil
 }
 
-// callerBySession finds the caller of a request with a session. It returns false if the
-// request has no session, or if the operation accepts no session. Fault: Unauthenticated.
+// callerBySession finds the caller of a request with a session. It returns false without an error if the
+// request has no session, or if the operation or authenticator accepts no session. Fault: Unauthenticated.
 func callerBySession(
 	ctx context.Context, authenticator Authenticator, d Declaration, r *http.Request,
 ) (auth.Principal, bool, error) {

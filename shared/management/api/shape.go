@@ -24,11 +24,12 @@ type bodyShape struct {
 
 // newBodyShape returns the shape of a body from the schemas that describe it.
 func newBodyShape(schemas huma.Registry, variants ...*huma.Schema) *bodyShape {
-	return nested(schemas, maxDepth, variants)
+	return shapeOf(schemas, maxDepth, variants)
 }
 
-// nested returns the shape of a value from the schemas that describe it. depth is the maximum number of further levels.
-func nested(schemas huma.Registry, depth int, variants []*huma.Schema) *bodyShape {
+// shapeOf returns the shape of a value from the schemas that describe it. depth is the maximum number of further
+// levels.
+func shapeOf(schemas huma.Registry, depth int, variants []*huma.Schema) *bodyShape {
 	var entries, values []*huma.Schema
 	fields := map[string][]*huma.Schema{}
 	for i := 0; i < len(variants); i++ { // the loop extends variants
@@ -55,15 +56,16 @@ func nested(schemas huma.Registry, depth int, variants []*huma.Schema) *bodyShap
 	}
 	shape := &bodyShape{
 		fields:  make(map[string]*bodyShape, len(fields)),
-		entries: nested(schemas, depth-1, entries), values: nested(schemas, depth-1, values),
+		entries: shapeOf(schemas, depth-1, entries), values: shapeOf(schemas, depth-1, values),
 	}
 	for name, field := range fields {
-		shape.fields[name] = nested(schemas, depth-1, field)
+		shape.fields[name] = shapeOf(schemas, depth-1, field)
 	}
 	return shape
 }
 
-// allowNull documents that an optional field of a body may also be null. huma treats null like an absent field.
+// allowNull changes the schemas of a body so that its optional fields may also be null. It leaves out fields whose
+// schema has no type of its own. huma treats null like an absent field.
 func allowNull(schemas huma.Registry, s *huma.Schema) {
 	seen := map[*huma.Schema]bool{}
 	var walk func(s *huma.Schema)
@@ -100,7 +102,7 @@ func (s *bodyShape) entry() *bodyShape {
 	return s.entries
 }
 
-// field returns the shape of an object's field, or of a map's value.
+// field returns the shape of the field with this name, or of a map's values if no such field is declared.
 func (s *bodyShape) field(name string) *bodyShape {
 	if s == nil {
 		return nil

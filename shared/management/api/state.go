@@ -22,8 +22,8 @@ type state struct {
 	handler any // the function that carries the operation out: func(context.Context, *In) (*Out, error)
 
 	requestID string
-	path      string // as the client wrote it, without the query, up to maxPathBytes
-	address   string // the URL at which the client found the operation, without the query
+	path      string // of the URL, as RedactedPath returns it
+	address   string // the URL to which the client sent the request, without the query
 	agent     string // the client's User-Agent
 	start     time.Time
 	meter     store.Meter
@@ -37,7 +37,7 @@ type state struct {
 	change         *audit.Request // the description of a change for audit records, or nil for reads
 	readPath       string         // the escaped path at which the object of a change is read (input.readPath)
 	problem        *Problem       // the problem that was sent, or nil for a success
-	internal       bool           // this is a read during a change (readInternally)
+	internal       bool           // this is a read during a change or a dry run (readInternally)
 
 	call    Call          // the zero Call for a request that a client sent
 	outerID string        // the id of the outer request, or "" if there is none
@@ -59,8 +59,8 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// Address returns the URL of the current request as the client wrote it,
-// absolute and without its query. Outside of a request it returns "".
+// Address returns the URL to which the client sent the current request: absolute, without
+// its query, and with at most 8 KiB of its path. Outside of a request it returns "".
 func Address(ctx context.Context) string {
 	if s := stateOf(ctx); s != nil {
 		return s.address
@@ -68,9 +68,9 @@ func Address(ctx context.Context) string {
 	return ""
 }
 
-// addressOf returns the address of a request. It uses the data of the platform if there is any:
-// on a domain name of the platform, only the platform's path contains the stage. Otherwise it
-// uses Host. If a client sends a wrong Host, only this client gets a wrong address.
+// addressOf returns the URL of a request, without its query. It uses the data of API Gateway if there is any:
+// on a domain name of API Gateway, the client's path begins with the stage, and r.URL does not. Otherwise it
+// uses Host. If a client sends a wrong Host, only this client gets a wrong URL.
 func addressOf(r *http.Request) string {
 	scheme, host, path := "https", r.Host, r.URL.EscapedPath()
 	if c, ok := core.GetAPIGatewayContextFromContext(r.Context()); ok && c.DomainName != "" {
