@@ -272,8 +272,8 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: description, Schema: schema})
 	}
 	if d.Repeatable() {
-		header(idempotencyKeyHeader, "Makes the request safe to repeat: within 24 hours the same request with the same key is "+
-			"not carried out again, and is answered what the first one was.",
+		header(idempotencyKeyHeader, "Makes the request safe to repeat: within 24 hours the same request with the same key "+
+			"is not carried out again, and is answered what the first one was.",
 			bounded(1, maxKeyBytes))
 	}
 	if d.Conditional() {

@@ -80,7 +80,7 @@ func (ro *routing) register(routes []Route) {
 	}
 }
 
-// operationHandler returns an operation's HTTP handler, which calls handlers[i] of the server that received the request.
+// operationHandler returns an operation's HTTP handler. It calls handlers[i] of the server that received the request.
 // The handler is created at the operation's first request, because huma takes longer to read the types of one
 // operation than Open takes for everything else. A Lambda function that has just started has a request for only one
 // operation. Each handler has a separate schema registry, because huma's registry is not safe for concurrent use.

@@ -25,11 +25,11 @@ import (
 
 // The arguments that tools have in addition to those of their operations.
 const (
-	// DryRun is the argument of every tool that changes something.
-	// If it is true, the call shows the changes without making them.
+	// DryRun is the name of an argument of every tool that changes something.
+	// If the argument is true, the call shows the changes without making them.
 	DryRun = "dryRun"
-	// RevealSecrets is the argument of every tool whose result can
-	// contain a secret. If it is true, the result shows its secrets.
+	// RevealSecrets is the name of an argument of every tool whose result can
+	// contain a secret. If the argument is true, the result shows its secrets.
 	RevealSecrets = "revealSecrets"
 )
 
@@ -50,8 +50,8 @@ type Tool struct {
 	Method    string             `json:"method"`
 	Path      string             `json:"path"`
 	Arguments []project.Argument `json:"arguments,omitempty"`
-	// TakesBody is true if the request has a JSON body. BodyRequired is true
-	// if the request has a body even if no argument belongs to the body.
+	// TakesBody is true if the operation takes a JSON body. BodyRequired is true if a
+	// request has a body even if the call has no argument that belongs to the body.
 	TakesBody    bool `json:"takesBody,omitempty"`
 	BodyRequired bool `json:"bodyNeeded,omitempty"`
 
@@ -96,8 +96,8 @@ func Load() ([]Tool, error) {
 	return tools, nil
 }
 
-// ByName returns the tool of an operation, or nil if the API has no operation with that name. made.json has one
-// tool per line, so ByName decodes only one line.
+// ByName returns the tool with a name, or nil if there is none. made.json has one tool per line, so ByName decodes only
+// one line.
 func ByName(name string) (*Tool, error) {
 	begin := fmt.Appendf(nil, `{"name":%q,`, name)
 	for line := range bytes.Lines(toolsJSON) {
@@ -124,7 +124,7 @@ func (t *Tool) MCPTool() *mcp.Tool {
 		},
 	}
 	switch {
-	case t.Output == nil: // an interface with an empty RawMessage is not nil
+	case t.Output == nil: // leave OutputSchema nil: an interface with a nil RawMessage would not be nil
 	case t.ReadOnly:
 		listed.OutputSchema = t.Output
 	default:

@@ -39,7 +39,7 @@ func (s *Secrets) mask(body []byte) (masked []byte, hidden bool) {
 		out:     jsontext.NewEncoder(&out, jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true)),
 		names:   map[string]bool{},
 	}
-	s.names(m.names)
+	s.addNames(m.names)
 	if err := m.value(s, false); err != nil {
 		return []byte(`"` + redacted + `"`), true
 	}
@@ -66,7 +66,7 @@ type masker struct {
 func (m *masker) value(s *Secrets, callerData bool) error {
 	callerData = callerData || s != nil && s.CallerData
 	if s != nil && s.Secret {
-		return m.secret()
+		return m.maskSecret()
 	}
 	switch kind := m.PeekKind(); kind {
 	case jsontext.KindBeginObject, jsontext.KindBeginArray:
@@ -145,6 +145,7 @@ func (s *Secrets) entry() *Secrets {
 	return s
 }
 
+// entries returns Entries, or nil if s is nil.
 func (s *Secrets) entries() *Secrets {
 	if s == nil {
 		return nil
@@ -169,9 +170,9 @@ func (s *Secrets) lookup(name string) *Secrets {
 	}
 }
 
-// secret reads a secret value and writes its masked form. Null, the empty string and a text that is already masked
+// maskSecret reads a secret value and writes its masked form. Null, the empty string and a text that is already masked
 // stay unchanged.
-func (m *masker) secret() error {
+func (m *masker) maskSecret() error {
 	value, err := m.ReadValue()
 	if err != nil {
 		return err

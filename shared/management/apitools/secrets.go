@@ -49,12 +49,12 @@ func (s *schema) UnmarshalJSON(data []byte) error {
 }
 
 // newSecrets returns the secrets of a schema. It returns nil if the schema marks no secrets.
-func newSecrets(output json.RawMessage) (*Secrets, error) {
-	if output == nil {
+func newSecrets(rawSchema json.RawMessage) (*Secrets, error) {
+	if rawSchema == nil {
 		return nil, nil
 	}
 	var s schema
-	if err := json.Unmarshal(output, &s); err != nil {
+	if err := json.Unmarshal(rawSchema, &s); err != nil {
 		return nil, fmt.Errorf("read the schema of its answer: %w", err)
 	}
 	if found := s.secrets(); found.hasSecrets() {
@@ -84,8 +84,8 @@ func (s *schema) secrets() *Secrets {
 	return nil
 }
 
-// values returns the secrets of a schema for further members. If it
-// has no secrets, the caller chooses the names of these members.
+// values returns the secrets of a schema for further members (additionalProperties), or nil if no further members are
+// allowed. If the schema has no secrets, values returns CallerData, because the caller chooses the members' names.
 func (s *schema) values() *Secrets {
 	if s == nil {
 		return nil
@@ -141,8 +141,8 @@ func (s *Secrets) hasSecrets() bool {
 	return s.Secret || s.Values.hasSecrets() || s.Entries.hasSecrets()
 }
 
-// names adds the names of all members that are secrets to dst.
-func (s *Secrets) names(dst map[string]bool) {
+// addNames adds the names of all members that are secrets to dst.
+func (s *Secrets) addNames(dst map[string]bool) {
 	if s == nil {
 		return
 	}
@@ -150,8 +150,8 @@ func (s *Secrets) names(dst map[string]bool) {
 		if member.Secret {
 			dst[name] = true
 		}
-		member.names(dst)
+		member.addNames(dst)
 	}
-	s.Values.names(dst)
-	s.Entries.names(dst)
+	s.Values.addNames(dst)
+	s.Entries.addNames(dst)
 }

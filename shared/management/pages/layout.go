@@ -48,7 +48,8 @@ type section struct{ ID, Title string }
 const icon = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath " +
 	"fill='%230b6e6e' d='M1 15V7a7 7 0 0 1 14 0v8h-4V7a3 3 0 0 0-6 0v8z'/%3E%3C/svg%3E"
 
-func (p page) write() []byte {
+// html returns the page as an HTML document.
+func (p page) html() []byte {
 	var w writer
 	w.put(`<!DOCTYPE html>
 <html lang="en">
@@ -96,8 +97,8 @@ func wrapPath(path string) markup {
 	return markup(strings.ReplaceAll(html.EscapeString(path), "/", "/<wbr>"))
 }
 
-// write returns the body of the page with the operations.
-func (r reference) write() markup {
+// body returns the body of the page with the operations.
+func (r reference) body() markup {
 	var w writer
 	w.put(`<h1>%s</h1>
 <p>All that the management API does, made of <a href="%sopenapi">its OpenAPI document</a>, which this installation answers, too. An account key goes into the header
@@ -122,6 +123,7 @@ func (r reference) write() markup {
 	return markup(w.String())
 }
 
+// operation writes the section of an operation.
 func (w *writer) operation(o operation) {
 	w.put(`<section class="operation" id="%s">
 <h3><a class="here" href="#%s">%s</a></h3>
@@ -183,6 +185,7 @@ func (w *writer) shape(s shape, requiredLabel string) {
 	}
 }
 
+// table writes a table of fields. If the fields have In, headers must have a header for it.
 func (w *writer) table(headers []string, fields []field, requiredLabel string) {
 	w.put("<table>\n<thead><tr>")
 	for _, header := range headers {

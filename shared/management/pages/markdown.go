@@ -30,7 +30,7 @@ func (d *siteData) markdown(source []byte, base string) (body markup, sections [
 	table := extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))
 	m := goldmark.New(goldmark.WithExtensions(table))
 	tree := m.Parser().Parse(text.NewReader(source))
-	names := heading.Anchors{}
+	anchors := heading.Anchors{}
 	var dropped []ast.Node
 	err = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -39,7 +39,7 @@ func (d *siteData) markdown(source []byte, base string) (body markup, sections [
 		switch n := n.(type) {
 		case *ast.Heading:
 			title := plainText(n, source)
-			id := names.Next(title)
+			id := anchors.Next(title)
 			n.SetAttributeString("id", []byte(id))
 			if n.Level == 2 {
 				sections = append(sections, section{id, title})

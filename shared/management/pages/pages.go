@@ -40,19 +40,19 @@ func StyleHash() string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Site is the documentation of a version. It renders a page at the first call of Page with its name and base, and
+// Site is the documentation of one version of the product. It renders a page at the first call of Page with its name and base, and
 // caches it. It is safe for concurrent use.
 type Site struct {
-	guides      fs.FS
-	description []byte
-	load        func() (*siteData, error)
+	guides  fs.FS
+	openAPI []byte // the OpenAPI document
+	load    func() (*siteData, error)
 
 	mu       sync.Mutex
-	rendered map[address][]byte
+	rendered map[pageKey][]byte
 }
 
-// address identifies a rendered page: the page's name, and the base of its links (see Page).
-type address struct{ name, base string }
+// pageKey identifies a rendered page: the page's name, and the base of its links (see Page).
+type pageKey struct{ name, base string }
 
 // siteData has the data that all pages need.
 type siteData struct {
@@ -71,8 +71,8 @@ type guide struct {
 // New returns the site of guides and an OpenAPI document. The guides are Markdown files, and README.md is the overview.
 // The contact in the document has the URL of the source. New does not read the files: the first call of Page or Names
 // does, and its error, if any, is also that of all later calls.
-func New(guides fs.FS, description []byte) *Site {
-	s := &Site{guides: guides, description: description, rendered: map[address][]byte{}}
+func New(guides fs.FS, openAPI []byte) *Site {
+	s := &Site{guides: guides, openAPI: openAPI, rendered: map[pageKey][]byte{}}
 	s.load = sync.OnceValues(s.read)
 	return s
 }
@@ -102,21 +102,21 @@ func (s *Site) Page(name, base string) ([]byte, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := address{name, base}
-	if out := s.rendered[at]; out != nil {
+	key := pageKey{name, base}
+	if out := s.rendered[key]; out != nil {
 		return out, nil
 	}
-	out, err := d.render(at)
+	out, err := d.render(key)
 	if err != nil {
 		return nil, err
 	}
-	s.rendered[at] = out
+	s.rendered[key] = out
 	return out, nil
 }
 
 func (s *Site) read() (*siteData, error) {
 	d := &siteData{}
-	if err := json.Unmarshal(s.description, &d.api); err != nil {
+	if err := json.Unmarshal(s.openAPI, &d.api); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 	d.repository = d.api.Info.Contact.URL
@@ -181,31 +181,32 @@ func positionIn(positions map[string]int, name string) int {
 	return 1 << 20
 }
 
-func (d *siteData) render(at address) ([]byte, error) {
-	p := page{Base: at.base, Repository: d.repository}
+func (d *siteData) render(key pageKey) ([]byte, error) {
+	p := page{Base: key.base, Repository: d.repository}
 	var sections []section
-	switch i := slices.IndexFunc(d.guides, func(g guide) bool { return g.Name == at.name }); {
-	case at.name == Reference:
-		r := d.api.reference(at.base)
-		p.Title, p.Body, sections = r.Title, r.write(), r.sections()
+	switch i := slices.IndexFunc(d.guides, func(g guide) bool { return g.Name == key.name }); {
+	case key.name == Reference:
+		r := d.api.reference(key.base)
+		p.Title, p.Body, sections = r.Title, r.body(), r.sections()
 	case i >= 0:
 		var err error
-		if p.Body, sections, err = d.markdown(d.guides[i].source, at.base); err != nil {
-			return nil, fmt.Errorf("render the guide %s: %w", at.name, err)
+		if p.Body, sections, err = d.markdown(d.guides[i].source, key.base); err != nil {
+			return nil, fmt.Errorf("render the guide %s: %w", key.name, err)
 		}
 		p.Title = d.guides[i].Title
 	default:
 		return nil, ErrNoPage
 	}
-	p.Navigation = d.navigation(at, sections)
-	return p.write(), nil
+	p.Navigation = d.navigation(key, sections)
+	return p.html(), nil
 }
 
-func (d *siteData) navigation(at address, sections []section) []entry {
+// navigation returns the entries for all pages. sections are the headings of the current page, which key identifies.
+func (d *siteData) navigation(key pageKey, sections []section) []entry {
 	all := []guide{{Name: "", Title: "Overview"}, {Name: Reference, Title: referenceTitle}}
 	var out []entry
 	for _, g := range append(all, d.guides[1:]...) {
-		e := entry{Title: g.Title, Href: linkTo(at.base, g.Name, ""), Current: g.Name == at.name}
+		e := entry{Title: g.Title, Href: linkTo(key.base, g.Name, ""), Current: g.Name == key.name}
 		if e.Current {
 			e.Sections = sections
 		}

@@ -57,7 +57,8 @@ type shape struct {
 
 // field is a field of a body, or a parameter.
 type field struct {
-	// Name is the path to the field, such as services[].name.
+	// Name is the path to the field, such as services[].name. In is the place of a parameter in a request, such as
+	// query, and "" for a field of a body. Type and Bounds are in words.
 	Name, In, Type, Bounds, Pattern, Description string
 	Required                                     bool
 }
