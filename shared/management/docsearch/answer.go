@@ -17,7 +17,8 @@ type Answerer interface {
 
 // Answer is the answer of an Answerer.
 type Answer struct {
-	// Kind is kindBedrock if a model has created the answer, and kindExtractive otherwise, also for a Generative.
+	// Kind is kindBedrock if a model has created the answer. Otherwise it is kindExtractive, even if the
+	// Answerer is a Generative.
 	Kind string
 	// Mode is the ranking of the passages. Busy and SearchError are Busy and RemoteError of the SearchResult.
 	Mode        Mode
@@ -61,8 +62,8 @@ type Sentence struct {
 
 // Bounds of an extractive answer.
 const (
-	answerPassages  = 3
-	answerSentences = 3 // from the best passage; one less from each other passage
+	answerPassages  = 3 // the maximum number of passages that are quoted
+	answerSentences = 3 // the maximum number of sentences from the best passage; one less from each other passage
 	// minRelativeScore is the minimum score of a further passage that is quoted, relative to the best score.
 	minRelativeScore = 0.85
 )

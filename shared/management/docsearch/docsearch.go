@@ -80,9 +80,9 @@ type SearchResult struct {
 	Results []Result
 }
 
-// Result is a passage and its score. Scores of the same mode are comparable. In the modes Semantic and
-// Bedrock, a score is at most 1 and combines cosines with the share of common words. In the mode Lexical,
-// a score is at least 0 and is relative to the score of a passage with all words of the question.
+// Result is a passage and its score, which is above 0. Scores of the same mode are comparable. In the modes
+// Semantic and Bedrock, a score is at most 1 and combines cosines with the score of common words. In the mode
+// Lexical, it is only the score of common words (lexicon.scores), and can be above 1.
 type Result struct {
 	Passage
 	Score float64

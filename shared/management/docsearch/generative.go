@@ -40,8 +40,8 @@ type Generative struct {
 
 var _ Answerer = (*Generative)(nil)
 
-// NewGenerative returns a Generative that sends at most perDay questions per day to the model. A question whose answer
-// is cached is not sent again.
+// NewGenerative returns a Generative that sends at most perDay questions per day to the model; each process counts its
+// own questions. A question whose answer is cached is not sent again.
 func NewGenerative(s *Searcher, w Writer, perDay int, now func() time.Time) *Generative {
 	cache, err := lru.New[string, Answer](answerCacheSize)
 	if err != nil {
@@ -95,7 +95,8 @@ func (g *Generative) Answer(ctx context.Context, question string) (Answer, error
 	return generated, nil
 }
 
-// draft calls the model, unless the daily limit is reached or the model has failed recently.
+// draft returns the model's draft of an answer. It does not call the model if the daily limit is reached, or if the
+// model has failed recently.
 func (g *Generative) draft(ctx context.Context, question string, passages []Passage) (Draft, *ModelError) {
 	if !g.cooldown.ready() {
 		return Draft{}, &ModelError{Reason: CoolingDown}

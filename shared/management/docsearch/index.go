@@ -36,8 +36,8 @@ func (p Passage) Section() string { return p.Path + "#" + p.Anchor }
 // EmbeddingText returns the text from which the passage's vector is computed: its title and its text.
 func (p Passage) EmbeddingText() string { return p.Title + ". " + p.Text }
 
-// Question is a known question whose answer is in a section, in other words than those
-// of the section. People have written and reviewed the questions (expansions.txt).
+// Question is a known question whose answer is in a section. It uses other words than the
+// section. People have written and reviewed the questions (expansions.txt).
 type Question struct {
 	// Section is the name of the section: Passage.Section.
 	Section string `json:"section"`
@@ -159,9 +159,9 @@ const (
 
 var errIndex = errors.New("docsearch: this is no index, or one of another version; make it with make docs-index")
 
-// Write returns the index as a file. The file has the digest of the weights, the length of the compressed
-// content in 32 bits, the content as compressed JSON, the scales of the vectors in 32 bits each, and the
-// vectors in 8 bits per number. The same version of Go always encodes an index as the same bytes.
+// Write returns the index as a file. After indexMagic, the file has the digest of the weights, the length of the
+// compressed content in 32 bits, the content as compressed JSON, the scales of the vectors in 32 bits each, and
+// the vectors in 8 bits per number. The same version of Go always encodes an index as the same bytes.
 func (in *Index) Write() ([]byte, error) {
 	var packed bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)

@@ -20,8 +20,8 @@ const (
 // lexicon is the data of BM25: for each word, the passages that contain it, and how often.
 type lexicon struct {
 	postings map[string][]posting
-	length   []float64 // of each passage, in words
-	mean     float64
+	length   []float64 // of each passage with its questions, in words; a word of the title counts titleWeight times
+	mean     float64   // the mean of length
 }
 
 // posting is a passage that contains a word in its title, text or known questions.
@@ -67,8 +67,8 @@ func newLexicon(x *Index) *lexicon {
 	return l
 }
 
-// scores returns the BM25 score of each passage, relative to the score of a
-// passage of average length that contains each word of the question once.
+// scores returns the BM25 score of each passage, relative to the score of a passage of average
+// length that contains each word of the question once, or to 1 if that score is below 1.
 func (l *lexicon) scores(question string) []float64 {
 	scores := make([]float64, len(l.length))
 	var best float64
@@ -91,7 +91,7 @@ func (l *lexicon) scores(question string) []float64 {
 	return scores
 }
 
-// stemmer caches the stems of words: each word occurs ten times on average.
+// stemmer maps words to their stems, and stop words to "". It is a cache: each word occurs ten times on average.
 type stemmer map[string]string
 
 // stems returns the stems of a text's words, without stop words.

@@ -54,7 +54,7 @@ type DraftQuote struct {
 	Text    string
 }
 
-// Reason is the reason why a model over a network was not used, as one or two words.
+// Reason is the reason why a model over a network, or its result, was not used, as one or two words.
 type Reason string
 
 // The values of Reason.
@@ -63,7 +63,7 @@ const (
 	Throttled Reason = "throttled"
 	// Unavailable: the model was not reached, or failed.
 	Unavailable Reason = "unavailable"
-	// Slow: the model exceeded its timeout.
+	// Slow: the model exceeded its timeout, or had no result before the end of the request's context.
 	Slow Reason = "slow"
 	// Denied: the installation has no permission, or there is no such model, or the model does not accept such questions.
 	Denied Reason = "denied"
@@ -73,7 +73,7 @@ const (
 	Stopped Reason = "stopped"
 	// Unstructured: the answer does not have the required form.
 	Unstructured Reason = "unstructured"
-	// Uncited: no sentence of the answer is supported by the passages that it names.
+	// Uncited: no sentence of the answer is supported by its quotes and their passages (DraftSentence.verify).
 	Uncited Reason = "uncited"
 	// BudgetExhausted: the daily number of questions to the model is used up.
 	BudgetExhausted Reason = "spent"

@@ -59,7 +59,7 @@ func (s *Searcher) Vectors() error {
 	return err
 }
 
-// vector returns the vector of a question, of length 1, and the vectors of the texts. Concurrent calls with the
+// vector returns the vectors of the texts, and the vector of a question, of length 1. Concurrent calls with the
 // same question share one request.
 func (m *remoteModel) vector(ctx context.Context, question string) (*Vectors, []float32, *ModelError) {
 	vectors, err := m.read()

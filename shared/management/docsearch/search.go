@@ -36,26 +36,27 @@ func (s *Searcher) semantic(question string, vector minilm.Vector, limit int) Se
 
 // rank ranks sections by three values: the cosine of the question and the nearest
 // passage or known question, the cosine of the passage alone, and the words in common.
-// cosine returns the cosine of the question and the text of the index with a number.
+// cosine returns the cosine of the question and the text at an index of Content.Texts. minCovered is the minimum
+// score of a covered question.
 func (s *Searcher) rank(
-	mode Mode, question string, cosine func(text int) float64, limit int, covered float64,
+	mode Mode, question string, cosine func(text int) float64, limit int, minCovered float64,
 ) SearchResult {
 	x := s.index
-	passages := make([]float64, len(x.Passages))
+	cosines := make([]float64, len(x.Passages))
 	common := make(map[string]float64)
 	for i, score := range s.lexicon().scores(firstWords(question)) {
-		passages[i] = cosine(i)
+		cosines[i] = cosine(i)
 		section := x.Passages[i].Section()
 		common[section] = max(common[section], min(1, score))
 	}
 	questionScores := make(map[string]float64)
 	for i, q := range x.Questions {
-		questionScores[q.Section] = max(questionScores[q.Section], min(1, cosine(len(passages)+i)+questionBonus))
+		questionScores[q.Section] = max(questionScores[q.Section], min(1, cosine(len(cosines)+i)+questionBonus))
 	}
-	return s.bestSections(mode, passages, func(section string, passage float64) float64 {
+	return s.bestSections(mode, cosines, func(section string, passage float64) float64 {
 		meaning := (max(passage, questionScores[section]) + passageWeight*passage) / (1 + passageWeight)
 		return (meaning + wordWeight*common[section]) / (1 + wordWeight)
-	}, limit, covered)
+	}, limit, minCovered)
 }
 
 // firstWords returns the first words of a question, at most maxQuestionTokens. The
@@ -73,10 +74,11 @@ func (s *Searcher) lexical(question string, limit int) SearchResult {
 }
 
 // bestSections returns the best sections with a score above 0. A section has only its best passage as a result,
-// because all passages of a section have the same link. score computes a section's score from the score of this
-// passage. Sections with equal scores keep their order.
+// because all passages of a section have the same link. passageScores are the scores of all passages. score computes a
+// section's score from the score of its best passage. Sections with equal scores keep their order.
 func (s *Searcher) bestSections(
-	mode Mode, passages []float64, score func(section string, passage float64) float64, limit int, covered float64,
+	mode Mode, passageScores []float64, score func(section string, passage float64) float64, limit int,
+	minCovered float64,
 ) SearchResult {
 	var results []Result
 	best := make(map[string]int) // the index in results of each section
@@ -86,9 +88,9 @@ func (s *Searcher) bestSections(
 		switch {
 		case !exists:
 			best[section] = len(results)
-			results = append(results, Result{Passage: p, Score: passages[i]})
-		case passages[i] > results[at].Score:
-			results[at] = Result{Passage: p, Score: passages[i]}
+			results = append(results, Result{Passage: p, Score: passageScores[i]})
+		case passageScores[i] > results[at].Score:
+			results[at] = Result{Passage: p, Score: passageScores[i]}
 		}
 	}
 	for i := range results {
@@ -97,5 +99,5 @@ func (s *Searcher) bestSections(
 	slices.SortStableFunc(results, func(a, b Result) int { return cmp.Compare(b.Score, a.Score) })
 	results = slices.DeleteFunc(results, func(r Result) bool { return r.Score <= 0 })
 	results = results[:min(limit, len(results))]
-	return SearchResult{Mode: mode, Covered: len(results) > 0 && results[0].Score >= covered, Results: results}
+	return SearchResult{Mode: mode, Covered: len(results) > 0 && results[0].Score >= minCovered, Results: results}
 }

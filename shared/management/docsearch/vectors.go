@@ -18,8 +18,9 @@ type Vectors struct {
 	// Covered is the minimum score of a covered question. The cosines of different models are not comparable.
 	Covered    float64
 	dimensions int
-	scales     []float32
-	cells      []int8
+	// scales has a number for each text, and cells has dimensions numbers for each text (quantize).
+	scales []float32
+	cells  []int8
 }
 
 // vectorsHead is the beginning of the file, as JSON.
@@ -66,7 +67,7 @@ func (v *Vectors) dot(text int, question []float32) float64 {
 	return dotProduct(v.scales[text], v.cells[text*v.dimensions:(text+1)*v.dimensions], question)
 }
 
-// Write returns the vectors as a file: the length of the head in 32 bits,
+// Write returns the vectors as a file: vectorsMagic, the length of the head in 32 bits,
 // the head, the scales in 32 bits each, and the cells in 8 bits each.
 func (v *Vectors) Write() ([]byte, error) {
 	head, err := json.Marshal(vectorsHead{v.Model, v.Content[:], v.Covered, len(v.scales), v.dimensions})

@@ -57,8 +57,8 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) || r == unicode.ReplacementChar
 }
 
-// containsQuote reports whether a quote is in the passage's text, as whole words. Differences in white space are
-// ignored.
+// containsQuote reports whether a quote is in the passage's text, as whole words. A quote of fewer than minQuoteWords
+// words must be a whole line. Differences in white space are ignored.
 func containsQuote(quote string, p Passage) bool {
 	if quote == "" || len(quote) > maxQuoteBytes {
 		return false
@@ -105,19 +105,19 @@ func supports(text, quotes, passages string) bool {
 		}
 	}
 	matched, all := 0, stems(text)
-	inPassage := map[string]bool{}
+	passageStems := map[string]bool{}
 	for _, word := range stems(passages) {
-		inPassage[word] = true
+		passageStems[word] = true
 	}
 	for _, word := range all {
-		if inPassage[word] {
+		if passageStems[word] {
 			matched++
 		}
 	}
 	return matched > 0 && float64(matched) >= minSupport*float64(len(all))
 }
 
-// tokens returns the parts of a text between spaces, without surrounding punctuation.
+// tokens returns the set of the parts of a text between spaces, without surrounding punctuation.
 func tokens(text string) map[string]bool {
 	all := map[string]bool{}
 	for token := range strings.FieldsSeq(text) {

@@ -40,8 +40,8 @@ func StyleHash() string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Site is the documentation of one version of the product. It renders a page at the first call of Page with its name and base, and
-// caches it. It is safe for concurrent use.
+// Site is the documentation of one version of the product. It renders a page at the first call of Page with its name
+// and base, and caches it. It is safe for concurrent use.
 type Site struct {
 	guides  fs.FS
 	openAPI []byte // the OpenAPI document

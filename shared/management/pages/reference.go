@@ -94,7 +94,7 @@ type success struct {
 // failure is an error of an operation. Href links to the explanation of the error.
 type failure struct{ Status, Title, Href string }
 
-// methods are the HTTP methods, in the order in which the reference shows the operations of a path.
+// methods are the HTTP methods. The reference shows the operations of a path in this order.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // reference returns the content of the page with the operations.

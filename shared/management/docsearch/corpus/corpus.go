@@ -35,8 +35,9 @@ const (
 // excludedPages are pages that the search must not find, because their content depends on the results of searches.
 var excludedPages = []string{"docs/search-quality.md"}
 
-// Read returns the passages of a repository, first those of the pages and then those of the operations.
-// It also returns the known questions for the passages. The same files have the same result.
+// Read returns the passages of a repository, first those of the pages and then those of the operations. It also returns
+// the known questions for the passages. It returns an error if a section of a page has no question, or if a
+// question names no section. The same files have the same result.
 func Read(repository fs.FS) (docsearch.Content, error) {
 	pages, err := fs.Glob(repository, path.Join(Docs, "*.md"))
 	if err != nil {
@@ -86,8 +87,9 @@ func Read(repository fs.FS) (docsearch.Content, error) {
 	return content, nil
 }
 
-// pack packs the blocks of a section into as few passages as MaxPassageTokens allows, in order. A block that is
-// longer than a passage is divided at the ends of sentences, or between words if a sentence is too long.
+// pack packs the blocks of a section into as few passages as MaxPassageTokens allows, in order. passage has their
+// title, path and anchor. A block that is longer than a passage is divided at the ends of sentences, or between words
+// if a sentence is too long.
 func pack(passage docsearch.Passage, blocks []string) []docsearch.Passage {
 	var all []docsearch.Passage
 	var text []string

@@ -42,19 +42,19 @@ var methods = []string{"get", "post", "put", "patch", "delete"}
 
 // Operations returns the passages of the operations in an OpenAPI description, ordered by path.
 func Operations(document []byte) ([]docsearch.Passage, error) {
-	var description struct {
+	var openAPI struct {
 		Paths      map[string]map[string]json.RawMessage `json:"paths"`
 		Components struct {
 			Schemas map[string]schema `json:"schemas"`
 		} `json:"components"`
 	}
-	if err := json.Unmarshal(document, &description); err != nil {
+	if err := json.Unmarshal(document, &openAPI); err != nil {
 		return nil, err
 	}
 	var all []docsearch.Passage
-	for _, path := range sortedKeys(description.Paths) {
+	for _, path := range sortedKeys(openAPI.Paths) {
 		for _, method := range methods {
-			encoded, exists := description.Paths[path][method]
+			encoded, exists := openAPI.Paths[path][method]
 			if !exists {
 				continue
 			}
@@ -74,7 +74,7 @@ func Operations(document []byte) ([]docsearch.Passage, error) {
 			for _, content := range sortedKeys(op.Body.Content) {
 				body := op.Body.Content[content].Schema
 				if name, isRef := strings.CutPrefix(body.Ref, "#/components/schemas/"); isRef {
-					body = description.Components.Schemas[name]
+					body = openAPI.Components.Schemas[name]
 				}
 				for _, field := range sortedKeys(body.Properties) {
 					if fieldText := body.Properties[field].Description; fieldText != "" {

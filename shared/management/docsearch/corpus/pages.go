@@ -19,9 +19,9 @@ func Page(path string, source []byte) []docsearch.Passage {
 	var (
 		all     []docsearch.Passage
 		blocks  []string
-		parents []string // the headings above the section, beginning with the page's title
+		titles  []string // the titles of the section and of those above it, beginning with the page's title
 		section = docsearch.Passage{Path: path}
-		names   = heading.Anchors{}
+		anchors = heading.Anchors{}
 	)
 	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
 		heading, isHeading := node.(*ast.Heading)
@@ -31,8 +31,8 @@ func Page(path string, source []byte) []docsearch.Passage {
 		}
 		all, blocks = append(all, pack(section, blocks)...), nil
 		title := plainText(heading, source)
-		parents = append(parents[:min(len(parents), heading.Level-1)], title)
-		section.Title, section.Anchor = strings.Join(parents, " › "), names.Next(title)
+		titles = append(titles[:min(len(titles), heading.Level-1)], title)
+		section.Title, section.Anchor = strings.Join(titles, " › "), anchors.Next(title)
 		if heading.Level == 1 {
 			section.Anchor = ""
 		}

@@ -31,7 +31,7 @@ func Convert(safetensors, vocabulary []byte) (file []byte, err error) {
 		}
 		return append(numbers, make([]float32, max(0, n-len(numbers)))...)[:n]
 	}
-	floats := func(numbers []float32) {
+	appendFloats := func(numbers []float32) {
 		for _, v := range numbers {
 			file = binary.LittleEndian.AppendUint32(file, math.Float32bits(v))
 		}
@@ -53,12 +53,12 @@ func Convert(safetensors, vocabulary []byte) (file []byte, err error) {
 			file = binary.LittleEndian.AppendUint16(file, scale)
 		}
 		if s.hasBias {
-			floats(get(name+".bias", s.rows))
+			appendFloats(get(name+".bias", s.rows))
 		}
 		file = append(file, pack(cells, s.bits)...)
 	}, func(name string, _ *layerNorm) {
-		floats(get(name+".weight", Dimensions))
-		floats(get(name+".bias", Dimensions))
+		appendFloats(get(name+".weight", Dimensions))
+		appendFloats(get(name+".bias", Dimensions))
 	})
 	return file, err
 }

@@ -162,6 +162,7 @@ func (m *matrix) dequantizeRow(out []float32, row int) {
 	}
 }
 
+// apply normalizes each of the vectors in x, in place.
 func (l *layerNorm) apply(x []float32) {
 	for ; len(x) > 0; x = x[Dimensions:] {
 		row := x[:Dimensions]

@@ -20,9 +20,9 @@ var errWeights = errors.New("minilm: this is no file of weights, or one of anoth
 
 // Read reads a model from a file of weights. It copies what it needs, so the caller may release the file's bytes.
 //
-// The file has the vocabulary and then the parts of the model in the order of walk.
-// Numbers have 32 bits and are little-endian. A matrix is written as its scales (only
-// the upper 16 bits of each), its bias, and its cells with a few bits each (pack).
+// After magic and the length of the vocabulary, the file has the vocabulary, and then the parts of the model in
+// the order of walk. Numbers have 32 bits and are little-endian. A matrix is written as its scales (only the upper
+// 16 bits of each), its bias if it has one, and its cells with a few bits each (pack).
 func Read(file []byte) (*Model, error) {
 	rest := file
 	next := func(n int) []byte {
@@ -98,23 +98,25 @@ const (
 	layerBits    = 7
 )
 
-// walk calls matrices and normals with the parts of a model in the
+// walk calls visitMatrix and visitNorm with the parts of a model in the
 // order of the file. name is the part's name in the published weights.
-func (m *Model) walk(matrices func(name string, part *matrix, s shape), normals func(name string, part *layerNorm)) {
-	matrices("embeddings.word_embeddings", &m.tokenEmbeddings, shape{vocabularySize, Dimensions, wordBits, false})
-	matrices("embeddings.position_embeddings", &m.positionEmbeddings, shape{MaxTokens, Dimensions, positionBits, false})
-	normals("embeddings.LayerNorm", &m.embeddingNorm)
+func (m *Model) walk(
+	visitMatrix func(name string, part *matrix, s shape), visitNorm func(name string, part *layerNorm),
+) {
+	visitMatrix("embeddings.word_embeddings", &m.tokenEmbeddings, shape{vocabularySize, Dimensions, wordBits, false})
+	visitMatrix("embeddings.position_embeddings", &m.positionEmbeddings, shape{MaxTokens, Dimensions, positionBits, false})
+	visitNorm("embeddings.LayerNorm", &m.embeddingNorm)
 	square := shape{Dimensions, Dimensions, layerBits, true}
 	for i := range m.layer {
 		l, name := &m.layer[i], fmt.Sprintf("encoder.layer.%d.", i)
-		matrices(name+"attention.self.query", &l.query, square)
-		matrices(name+"attention.self.key", &l.key, square)
-		matrices(name+"attention.self.value", &l.value, square)
-		matrices(name+"attention.output.dense", &l.output, square)
-		normals(name+"attention.output.LayerNorm", &l.attentionNorm)
-		matrices(name+"intermediate.dense", &l.feedForwardIn, shape{intermediateSize, Dimensions, layerBits, true})
-		matrices(name+"output.dense", &l.feedForwardOut, shape{Dimensions, intermediateSize, layerBits, true})
-		normals(name+"output.LayerNorm", &l.outputNorm)
+		visitMatrix(name+"attention.self.query", &l.query, square)
+		visitMatrix(name+"attention.self.key", &l.key, square)
+		visitMatrix(name+"attention.self.value", &l.value, square)
+		visitMatrix(name+"attention.output.dense", &l.output, square)
+		visitNorm(name+"attention.output.LayerNorm", &l.attentionNorm)
+		visitMatrix(name+"intermediate.dense", &l.feedForwardIn, shape{intermediateSize, Dimensions, layerBits, true})
+		visitMatrix(name+"output.dense", &l.feedForwardOut, shape{Dimensions, intermediateSize, layerBits, true})
+		visitNorm(name+"output.LayerNorm", &l.outputNorm)
 	}
 }
 

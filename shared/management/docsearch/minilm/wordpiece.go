@@ -76,7 +76,8 @@ func (t *Tokenizer) Tokens(text string, limit int) []int32 {
 	return append(tokens[:min(len(tokens), limit-1)], t.end)
 }
 
-// words appends the tokens of a text that contains no special tokens. It stops when there are limit tokens.
+// words appends the tokens of a text that contains no special tokens. It stops after a word if there are then at
+// least limit tokens.
 func (t *Tokenizer) words(tokens []int32, text string, limit int) []int32 {
 	for _, field := range strings.FieldsFunc(clean(text), unicode.IsSpace) {
 		if len(tokens) >= limit {

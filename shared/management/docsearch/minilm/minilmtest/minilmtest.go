@@ -1,5 +1,5 @@
-// Package minilmtest provides tests with the published weights of package minilm,
-// and with random weights, which do not need the file of the published weights.
+// Package minilmtest has weights of package minilm for tests: the published weights,
+// and random weights, which do not need the file of the published weights.
 //
 // The published weights are a file of the repository. Read this file first, then random.go.
 package minilmtest
@@ -13,13 +13,13 @@ import (
 	"github.com/gatewright/gatewright/shared/management/docsearch/minilm"
 )
 
-// weights is the path of the file of weights in the repository.
-const weights = "shared/management/docsearch/minilm/minilm-l6-v2.weights"
+// weightsPath is the path of the file of weights in the repository.
+const weightsPath = "shared/management/docsearch/minilm/minilm-l6-v2.weights"
 
 // File returns the bytes of the published weights.
 func File(t testing.TB) []byte {
 	t.Helper()
-	file, err := os.ReadFile(filepath.Join(root(t), weights))
+	file, err := os.ReadFile(filepath.Join(root(t), weightsPath))
 	if err != nil {
 		t.Fatalf("read the weights: %v", err)
 	}
