@@ -15,8 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// from returns a request that the platform received from an address.
-func from(t *testing.T, address string) *http.Request {
+// requestFrom returns a request that the platform received from an address.
+func requestFrom(t *testing.T, address string) *http.Request {
 	t.Helper()
 	event := events.APIGatewayProxyRequest{
 		HTTPMethod: "POST", Path: "/",
@@ -47,17 +47,17 @@ func TestAddressLimitPerSecond(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, client := range tt.clients {
-				if wait := a.Reserve(from(t, client)); wait != 0 {
+				if wait := a.Reserve(requestFrom(t, client)); wait != 0 {
 					t.Errorf("Reserve(%q) = %s, want 0s", client, wait)
 				}
 			}
-			if wait := a.Reserve(from(t, tt.clients[1])); wait != 750*time.Millisecond {
+			if wait := a.Reserve(requestFrom(t, tt.clients[1])); wait != 750*time.Millisecond {
 				t.Errorf("Reserve(%q) beyond the limit = %s, want 750ms, until the next second", tt.clients[1], wait)
 			}
 		})
 	}
 	now = now.Add(750 * time.Millisecond)
-	if wait := a.Reserve(from(t, "192.0.2.1")); wait != 0 {
+	if wait := a.Reserve(requestFrom(t, "192.0.2.1")); wait != 0 {
 		t.Errorf("Reserve() in the next second = %s, want 0s", wait)
 	}
 }
@@ -66,7 +66,7 @@ func TestAddressLimitPerSecond(t *testing.T) {
 func TestAddressLimiterConcurrentUse(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	a := api.NewAddressLimiter(100, func() time.Time { return now })
-	r := from(t, "192.0.2.1")
+	r := requestFrom(t, "192.0.2.1")
 	var wg sync.WaitGroup
 	var allowed atomic.Int64
 	for range 8 {
@@ -90,18 +90,18 @@ func TestAddressesBeyondMaximumAreRefused(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	a := api.NewAddressLimiter(2, func() time.Time { return now })
 	for i := range 16_384 {
-		if a.Reserve(from(t, fmt.Sprintf("10.0.%d.%d", i/256, i%256))) != 0 {
+		if a.Reserve(requestFrom(t, fmt.Sprintf("10.0.%d.%d", i/256, i%256))) != 0 {
 			t.Fatalf("Reserve(address %d) refuses, want 0s", i)
 		}
 	}
-	if a.Reserve(from(t, "192.0.2.1")) == 0 {
+	if a.Reserve(requestFrom(t, "192.0.2.1")) == 0 {
 		t.Error("Reserve(address beyond the maximum) = 0s, want a wait")
 	}
-	if a.Reserve(from(t, "10.0.0.1")) != 0 {
+	if a.Reserve(requestFrom(t, "10.0.0.1")) != 0 {
 		t.Error("second Reserve(counted address) refuses, want 0s")
 	}
 	now = now.Add(time.Second)
-	if a.Reserve(from(t, "192.0.2.1")) != 0 {
+	if a.Reserve(requestFrom(t, "192.0.2.1")) != 0 {
 		t.Error("Reserve(address beyond the maximum) in the next second refuses, want 0s")
 	}
 }

@@ -18,8 +18,8 @@ func TestBodyIsJSONForAnyContentType(t *testing.T) {
 	}
 }
 
-// TestBodyErrorsNameField checks that errors name the invalid field, even in a body that is not valid
-// JSON. Texts of decoders must not be returned, because they contain values and the names of Go types.
+// TestBodyErrorsNameField checks that errors name the invalid field, or the byte at which a body is not valid JSON.
+// Texts of decoders must not be returned, because they contain values and the names of Go types.
 func TestBodyErrorsNameField(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"secret":1e999}`:           "body.secret: has a number that is too large",
@@ -37,7 +37,7 @@ func TestBodyErrorsNameField(t *testing.T) {
 		r, response := newFixture(t).do(t, "PATCH", thing+"x", goodKey, body)
 		var p api.Problem
 		if err := json.Unmarshal([]byte(response), &p); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PATCH %s = %s, %v, want a problem document", body, response, err)
 		}
 		if r.StatusCode != http.StatusBadRequest || p.Detail != want {
 			t.Errorf("PATCH %s = %d %q, want 400 %q", body, r.StatusCode, p.Detail, want)

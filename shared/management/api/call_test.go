@@ -65,9 +65,10 @@ var _ seal.KeySource = fixedRoot{}
 // callFixture is a server with an operation that sends requests to the same server (batch).
 type callFixture struct {
 	*api.Server
-	items  *memory.Backend
+	items *memory.Backend
+	// broken makes all commits to the table fail.
 	broken bool
-	// readsUntilFailure is the number of reads until one fails. If it is 0, no read fails.
+	// readsUntilFailure counts the reads down: the read at which it becomes 0 fails. If it is 0 before, no read fails.
 	readsUntilFailure atomic.Int64
 	log               *bytes.Buffer
 	callers           *useRecorder

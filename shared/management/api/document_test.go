@@ -46,6 +46,7 @@ type schema struct {
 	AdditionalProperties json.RawMessage
 }
 
+// describe returns the document of the groups.
 func describe(t *testing.T, examples api.Examples, groups ...api.Group) (d openAPIDocument) {
 	t.Helper()
 	raw, err := api.Document(groups, examples)
@@ -98,9 +99,9 @@ func rollouts() (api.Group, api.Route) {
 }
 
 func TestGroupsWithEqualTypeNames(t *testing.T) {
-	first, one := builds()
-	second, two := rollouts()
-	schemas := describe(t, api.Examples{}, first, second).Components.Schemas
+	buildsGroup, buildsRoute := builds()
+	rolloutsGroup, rolloutsRoute := rollouts()
+	schemas := describe(t, api.Examples{}, buildsGroup, rolloutsGroup).Components.Schemas
 	for name, field := range map[string]string{
 		"BuildsStep": "build", "BuildsStart": "build", "RolloutsStep": "rollout",
 		"RolloutsStart": "rollout",
@@ -112,7 +113,7 @@ func TestGroupsWithEqualTypeNames(t *testing.T) {
 	now := func() time.Time { return storetest.Epoch }
 	f := &fixture{server: api.Open(installation.Parts{
 		Log: slog.New(slog.DiscardHandler), IDs: ids.NewSource(storetest.Random(t), now), Now: now,
-	}, nil, []api.Route{one, two})}
+	}, nil, []api.Route{buildsRoute, rolloutsRoute})}
 	for _, path := range []string{"/v1/builds", "/v1/rollouts"} {
 		field := strings.TrimSuffix(strings.TrimPrefix(path, "/v1/"), "s")
 		for body, want := range map[string]int{
@@ -266,7 +267,8 @@ func TestHiddenOperationsAreNotDescribed(t *testing.T) {
 	hidden.Hidden = true
 	d := describe(t, api.Examples{}, api.Group{Title: "Things", Operations: []api.AnyOperation{hidden, visible}})
 	if len(d.Paths) != 1 || d.Paths["/seen"] == nil || len(d.Components.Schemas) != 3 {
-		t.Errorf("document = %v with %d schemas, want only /seen with 3", d.Paths, len(d.Components.Schemas))
+		t.Errorf("document = %v with %d schemas, want only /seen, with the 3 schemas of problems",
+			d.Paths, len(d.Components.Schemas))
 	}
 }
 
@@ -317,16 +319,16 @@ func TestExamplesAreShown(t *testing.T) {
 		Problems: map[int]json.RawMessage{http.StatusBadRequest: json.RawMessage(`{"status":400}`)},
 	}, api.Group{Title: "Things", Operations: []api.AnyOperation{o}})
 	op := d.Paths["/a/{name}"]["post"]
-	for name, at := range map[string]struct {
-		got  json.RawMessage
-		want string
+	for name, tt := range map[string]struct {
+		example json.RawMessage
+		want    string
 	}{
 		"request":  {op.RequestBody.Content["application/json"].Example, `{"size":1}`},
 		"response": {op.Responses["201"].Content["application/json"].Example, `{"size":2}`},
 		"problem":  {d.Components.Responses["BadRequest"].Content["application/problem+json"].Example, `{"status":400}`},
 	} {
-		if got := strings.Join(strings.Fields(string(at.got)), ""); got != at.want {
-			t.Errorf("example of the %s = %s, want %s", name, got, at.want)
+		if got := strings.Join(strings.Fields(string(tt.example)), ""); got != tt.want {
+			t.Errorf("example of the %s = %s, want %s", name, got, tt.want)
 		}
 	}
 	if len(op.Parameters) != 1 || op.Parameters[0].Example != "it" ||

@@ -21,11 +21,11 @@ func TestEdgeMatchesServer(t *testing.T) {
 			200,
 			`"name":"feature/x"`,
 		},
-		{"many values", events.APIGatewayProxyRequest{
+		{"a query in MultiValueQueryStringParameters", events.APIGatewayProxyRequest{
 			HTTPMethod: "GET", Path: thing + "x",
 			MultiValueQueryStringParameters: map[string][]string{"tag.a": {"b"}, "tag.c": {"d"}},
 		}, 200, `{"a":"b","c":"d"}`},
-		{"single values", events.APIGatewayProxyRequest{
+		{"a query in QueryStringParameters", events.APIGatewayProxyRequest{
 			HTTPMethod: "GET", Path: thing + "x", QueryStringParameters: map[string]string{"tag.a": "b"},
 		}, 200, `{"a":"b"}`},
 		{"a bare percent sign", events.APIGatewayProxyRequest{HTTPMethod: "GET", Path: thing + "%"}, 400, "percent"},

@@ -16,8 +16,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// call sends an event to a handler through NewEdge.
-func call(
+// serveEvent sends an event to a handler through NewEdge.
+func serveEvent(
 	t *testing.T, o EdgeOptions, h http.HandlerFunc, event events.APIGatewayProxyRequest,
 ) events.APIGatewayProxyResponse {
 	t.Helper()
@@ -36,6 +36,7 @@ func call(
 	return out
 }
 
+// problemIn returns the problem document in a response, and checks its status and its request ID.
 func problemIn(t *testing.T, out events.APIGatewayProxyResponse) Problem {
 	t.Helper()
 	var p Problem
@@ -108,7 +109,7 @@ func TestOversizedResponseIsExplained(t *testing.T) {
 		"control characters over the limit":            {strings.Repeat("\x01", maxResponseBytes/6+1), http.StatusBadGateway},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := call(t, EdgeOptions{}, func(w http.ResponseWriter, _ *http.Request) {
+			out := serveEvent(t, EdgeOptions{}, func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, c.body)
 			}, events.APIGatewayProxyRequest{Path: "/"})
 			if out.StatusCode != c.status {
@@ -126,7 +127,7 @@ func TestOversizedResponseIsExplained(t *testing.T) {
 
 func TestPanicIsExplained(t *testing.T) {
 	var log strings.Builder
-	out := call(t, EdgeOptions{Log: slog.New(slog.NewJSONHandler(&log, nil))},
+	out := serveEvent(t, EdgeOptions{Log: slog.New(slog.NewJSONHandler(&log, nil))},
 		func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "half of it")
 			panic(http.ErrAbortHandler)
@@ -148,7 +149,7 @@ func TestBase64BodiesAreDecoded(t *testing.T) {
 		}
 		_, _ = w.Write(body)
 	}
-	out := call(t, EdgeOptions{}, echo, events.APIGatewayProxyRequest{
+	out := serveEvent(t, EdgeOptions{}, echo, events.APIGatewayProxyRequest{
 		HTTPMethod: http.MethodPost, Path: "/", Body: base64.StdEncoding.EncodeToString([]byte(binary)),
 		IsBase64Encoded: true,
 	})
@@ -156,7 +157,7 @@ func TestBase64BodiesAreDecoded(t *testing.T) {
 		string(body) != binary {
 		t.Errorf("response = %+v, want the Base64 encoding of %q", out, binary)
 	}
-	out = call(t, EdgeOptions{}, echo, events.APIGatewayProxyRequest{
+	out = serveEvent(t, EdgeOptions{}, echo, events.APIGatewayProxyRequest{
 		HTTPMethod: http.MethodPost, Path: "/", Body: "%%%",
 		IsBase64Encoded: true,
 	})

@@ -63,8 +63,8 @@ func readingServer(b *testing.B, limited bool, now func() time.Time) (http.Handl
 }
 
 // BenchmarkLimitOfAnAccountsRequests compares a server with the limit of an account's requests
-// and a server without it. It sends requests to both alternately, several per second of a
-// simulated clock. It reports the ratio of the median times, and the additional reads and writes.
+// and a server without it. It sends requests to both alternately, at several rates per second of
+// a simulated clock. It reports the ratio of the median times, and the additional reads and writes.
 func BenchmarkLimitOfAnAccountsRequests(b *testing.B) {
 	for _, rate := range []int{1, 2, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("%d_a_second", rate), func(b *testing.B) {

@@ -54,6 +54,7 @@ func watchedServer(t *testing.T, o telemetry.Options) (*api.Server, *bytes.Buffe
 
 func change(server *api.Server, name string) { changeWithin(context.Background(), server, name) }
 
+// changeWithin sends a change of the thing with a name. The query, a header and the body contain "hidden".
 func changeWithin(ctx context.Context, server *api.Server, name string) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPatch, "/v1/accounts/acme/things/"+name+"?q=hidden-query",
 		strings.NewReader(`{"secret":"hiddenbody"}`))

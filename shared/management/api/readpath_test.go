@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/installation"
 )
 
-type subjectIn struct {
+type readPathIn struct {
 	Account string   `path:"account"`
 	Host    string   `query:"host"`
 	Tags    []string `query:"tags"`
@@ -21,8 +21,8 @@ type subjectIn struct {
 }
 
 // changeOf returns a change whose object is read at readPath.
-func changeOf(readPath string) Operation[subjectIn, NoContent] {
-	return Operation[subjectIn, NoContent]{
+func changeOf(readPath string) Operation[readPathIn, NoContent] {
+	return Operation[readPathIn, NoContent]{
 		ID: "change", Method: "PATCH", Path: "/of/{account}/things", ReadPath: readPath,
 		Audit: "thing.update", Public: true,
 	}
@@ -55,7 +55,7 @@ func TestReadPathOfChange(t *testing.T) {
 		d := changeOf(tt.readPath).Declaration()
 		r := httptest.NewRequestWithContext(t.Context(), "PATCH", "/of/a%2Fb/things"+tt.query, strings.NewReader(tt.body))
 		r.SetPathValue("account", "a/b")
-		if got := newInput[subjectIn]().readPath(d, r); got != tt.want {
+		if got := newInput[readPathIn]().readPath(d, r); got != tt.want {
 			t.Errorf("%s: readPath() = %q, want %q", name, got, tt.want)
 		}
 		if remaining, err := io.ReadAll(r.Body); err != nil || string(remaining) != tt.body {
@@ -64,11 +64,11 @@ func TestReadPathOfChange(t *testing.T) {
 	}
 }
 
-// TestMissingReadPathPanics checks that a change with a ReadPath
-// that no operation reads panics: its If-Match could never match.
+// TestMissingReadPathPanics checks that HandledBy panics if ReadPath has a parameter that is not in the request, or
+// is no single string. Open must panic if no operation reads at ReadPath: an If-Match could never match.
 func TestMissingReadPathPanics(t *testing.T) {
 	t.Parallel()
-	handler := func(context.Context, *subjectIn) (*NoContent, error) { return nil, nil }
+	handler := func(context.Context, *readPathIn) (*NoContent, error) { return nil, nil }
 	panics := func(declare func()) (text string) {
 		defer func() { text, _ = recover().(string) }()
 		declare()

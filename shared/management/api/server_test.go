@@ -122,11 +122,13 @@ var (
 	}
 )
 
+// fixture is a server with operations on things, and its table and log.
 type fixture struct {
 	server *api.Server
 	table  *store.Table
 	log    *bytes.Buffer
-	fail   error
+	// fail is the error that the operations return, except bulkThings. If it is nil, they succeed.
+	fail error
 	// address is the result of api.Address in the last read.
 	address string
 }
@@ -207,11 +209,11 @@ func requestsByAddress() []requestCase {
 		{"dots in the path", "GET", "/v1/accounts/../accounts/acme/things/x", goodKey, "", 404},
 		{"another method", "PUT", thing + "x", goodKey, "", 405},
 		{"an encoded slash", "GET", thing + "feature%2Fx", goodKey, "", 200},
-		{"a dollar", "POST", thing + "$bulk", goodKey, "", 204},
-		{"an encoded dollar", "POST", thing + "%24bulk", goodKey, "", 204},
+		{"a dollar sign in the path", "POST", thing + "$bulk", goodKey, "", 204},
+		{"an encoded dollar sign in the path", "POST", thing + "%24bulk", goodKey, "", 204},
 		{"a control character in the path", "GET", thing + "a%00b", goodKey, "", 400},
-		{"no UTF-8 in the path", "GET", thing + "a%ffb", goodKey, "", 400},
-		{"no UTF-8 in the query", "GET", thing + "x?tag.a=%ff", goodKey, "", 400},
+		{"invalid UTF-8 in the path", "GET", thing + "a%ffb", goodKey, "", 400},
+		{"invalid UTF-8 in the query", "GET", thing + "x?tag.a=%ff", goodKey, "", 400},
 		{"a broken query", "GET", thing + "x?a=%zz", goodKey, "", 400},
 		{"a query out of bounds", "GET", thing + "x?count=10", goodKey, "", 400},
 		{"a query of another type", "GET", thing + "x?count=many", goodKey, "", 400},
@@ -234,22 +236,22 @@ func requestsByBody() []requestCase {
 		{"an unknown field", "PATCH", thing + "x", goodKey, `{"createdOn":1}`, 200},
 		{"no body", "PATCH", thing + "x", goodKey, "", 400},
 		{"white space for a body", "PATCH", thing + "x", goodKey, " \n", 400},
-		{"no JSON", "PATCH", thing + "x", goodKey, "{", 400},
+		{"invalid JSON", "PATCH", thing + "x", goodKey, "{", 400},
 		{"two values", "PATCH", thing + "x", goodKey, "{}{}", 400},
 		{"an array", "PATCH", thing + "x", goodKey, "[]", 400},
 		{"a wrong type", "PATCH", thing + "x", goodKey, `{"description":1}`, 400},
 		{"a text that is too long", "PATCH", thing + "x", goodKey, `{"description":"abcdef"}`, 400},
 		{"one name twice", "PATCH", thing + "x", goodKey, `{"secret":"a","secret":"b"}`, 400},
 		{"one name twice, once escaped", "PATCH", thing + "x", goodKey, `{"secret":"a","\u0073ecret":"b"}`, 400},
-		{"one name in two spellings", "PATCH", thing + "x", goodKey, `{"secret":"a","SECRET":"b"}`, 400},
-		{"another spelling", "PATCH", thing + "x", goodKey, `{"Secret":"a"}`, 400},
-		{"another spelling, escaped", "PATCH", thing + "x", goodKey, `{"\u0053ecret":"a"}`, 400},
+		{"one name twice, once in other case", "PATCH", thing + "x", goodKey, `{"secret":"a","SECRET":"b"}`, 400},
+		{"a name in other case", "PATCH", thing + "x", goodKey, `{"Secret":"a"}`, 400},
+		{"a name in other case, escaped", "PATCH", thing + "x", goodKey, `{"\u0053ecret":"a"}`, 400},
 		{"a long s for an s", "PATCH", thing + "x", goodKey, `{"\u017fecret":"a"}`, 400},
 		{"a Kelvin sign for a k", "PATCH", thing + "x", goodKey, `{"\u212aind":"big"}`, 400},
-		{"a dotted I, which no i is folded to", "PATCH", thing + "x", goodKey, `{"\u0130d":1}`, 200},
-		{"a field's spelling where it is no field", "PATCH", thing + "x", goodKey, `{"x":{"SECRET":1,"secret":1}}`, 200},
+		{"a dotted capital I, which does not fold to i", "PATCH", thing + "x", goodKey, `{"\u0130d":1}`, 200},
+		{"a field's name at another place", "PATCH", thing + "x", goodKey, `{"x":{"SECRET":1,"secret":1}}`, 200},
 		{"a number beyond all types", "PATCH", thing + "x", goodKey, `{"x":1e999}`, 400},
-		{"no UTF-8", "PATCH", thing + "x", goodKey, "{\"secret\":\"\xff\"}", 400},
+		{"invalid UTF-8", "PATCH", thing + "x", goodKey, "{\"secret\":\"\xff\"}", 400},
 		{"NUL", "PATCH", thing + "x", goodKey, `{"description":"\u0000"}`, 400},
 		{"half a surrogate pair", "PATCH", thing + "x", goodKey, `{"description":"\ud800"}`, 400},
 		{"half a surrogate pair in a name", "PATCH", thing + "x", goodKey, `{"\udc00":1}`, 400},
@@ -384,6 +386,8 @@ func TestErrorsNeverRepeatValues(t *testing.T) {
 	}
 }
 
+// TestEveryAttemptToChangeIsRecordedOnce checks that each change that a known caller requests has one audit record,
+// whether it succeeds or not. A change without a key must have none.
 func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name, key, target, body string

@@ -191,7 +191,8 @@ func TestToolsHaveTheirOwnArguments(t *testing.T) {
 			p, exists := all[name]
 			delete(all, name)
 			if exists != want || exists && (p["type"] != "boolean" || p["description"] == "") {
-				t.Errorf("%s: argument %s = %v, want a described boolean: %t", tool.Name, name, p, want)
+				t.Errorf("%s: argument %s = %v, exists %t, want a boolean with a description, exists %t",
+					tool.Name, name, p, exists, want)
 			}
 		}
 		for _, a := range tool.Arguments {
@@ -268,8 +269,8 @@ func TestMakeTool(t *testing.T) {
 // TestInvalidToolsAreReportedOrOmitted checks that an operation that
 // cannot become a tool is an error, unless the operation excludes itself.
 func TestInvalidToolsAreReportedOrOmitted(t *testing.T) {
-	none := documentWith(t, `"x-mcp": {"enabled": false}, "requestBody": {"content": {"text/html": {}}}`, "post")
-	if tools, err := apitools.Make(none); err != nil || len(tools) > 0 {
+	excluded := documentWith(t, `"x-mcp": {"enabled": false}, "requestBody": {"content": {"text/html": {}}}`, "post")
+	if tools, err := apitools.Make(excluded); err != nil || len(tools) > 0 {
 		t.Errorf("Make(operation without a tool) = %v, %v, want no tools and no error", tools, err)
 	}
 	const (

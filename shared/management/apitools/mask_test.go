@@ -85,14 +85,17 @@ var maskedResponses = map[string]struct{ body, want string }{
 	"an account key in a caller's metadata": {
 		`{"data":[{"metadata":{"a":"ACCOUNT"}}]}`, `{"data":[{"metadata":{"a":"withheld"}}]}`,
 	},
-	"invalid JSON":                            {`LONG`, `"****"`},
-	"truncated JSON":                          {`{"data":[{"key":"LONG`, `"****"`},
-	"two responses":                           {`{} {"key":"LONG"}`, `"****"`},
-	"text after the response":                 {`{} LONG`, `"****"`},
-	"a number instead of an object":           {`{"data":[1234567890123456]}`, `{"data":["****"]}`},
-	"an entry of an object instead of a list": {`{"data":{"pair":["LONG"]}}`, `{"data":{"pair":["SHOWN"]}}`},
-	"an entry of a nested list":               {`{"data":[[{"pair":["LONG"]}]]}`, `{"data":[[{"pair":["SHOWN"]}]]}`},
-	"invalid UTF-8":                           {"{\"data\":[{\"key\":\"LONG\xff\"}]}", `"****"`},
+	"invalid JSON":                  {`LONG`, `"****"`},
+	"truncated JSON":                {`{"data":[{"key":"LONG`, `"****"`},
+	"two responses":                 {`{} {"key":"LONG"}`, `"****"`},
+	"text after the response":       {`{} LONG`, `"****"`},
+	"a number instead of an object": {`{"data":[1234567890123456]}`, `{"data":["****"]}`},
+	"a secret in a tuple of an object instead of a list": {`{"data":{"pair":["LONG"]}}`, `{"data":{"pair":["SHOWN"]}}`},
+	"a tuple of a list instead of an object": {
+		`{"data":[[{"pair":["LONG"]}]]}`,
+		`{"data":[[{"pair":["SHOWN"]}]]}`,
+	},
+	"invalid UTF-8": {"{\"data\":[{\"key\":\"LONG\xff\"}]}", `"****"`},
 }
 
 // TestSecretsAreMasked checks that Mask masks secrets where the schema declares them. If the result does not match the

@@ -43,9 +43,9 @@ func TestAnswerQuotesDocumentation(t *testing.T) {
 // TestTableHeadersAreNotQuoted checks that an answer quotes a row
 // of a table and not the header row, which is useless as a quote.
 func TestTableHeadersAreNotQuoted(t *testing.T) {
-	long := docsearch.Passage{Title: "Limits", Path: "docs/limits.md", Anchor: "limits"}
-	continuation := long
-	long.Text, continuation.Text = "Most of them are fixed.\nbound | kilobytes\nan archive | 100",
+	tableStart := docsearch.Passage{Title: "Limits", Path: "docs/limits.md", Anchor: "limits"}
+	continuation := tableStart
+	tableStart.Text, continuation.Text = "Most of them are fixed.\nbound | kilobytes\nan archive | 100",
 		"a body | 64\na field | 8\nSend `a | b` for both."
 	operation := docsearch.Passage{
 		Title: "API › Force", Path: "openapi.json", Anchor: "Force",
@@ -55,7 +55,7 @@ func TestTableHeadersAreNotQuoted(t *testing.T) {
 		Title: "Choices", Path: "docs/choices.md",
 		Text: "One of left | right is chosen.\nNothing else is.",
 	}
-	content := docsearch.Content{Passages: []docsearch.Passage{long, continuation, operation, singleRow}}
+	content := docsearch.Content{Passages: []docsearch.Passage{tableStart, continuation, operation, singleRow}}
 	e := docsearch.NewExtractive(docsearch.New(docsearch.NewIndex([32]byte{}, content,
 		make([]minilm.Vector, len(content.Texts()))), nil))
 	for question, want := range map[string]string{

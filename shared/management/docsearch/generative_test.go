@@ -39,6 +39,7 @@ func quote(passage int, text string) docsearch.DraftQuote {
 // supportedSentence is a sentence that the first passage supports.
 var supportedSentence = sentence("The old key goes on working for an hour.", quote(1, "The old key works for an hour."))
 
+// answerWith returns the answer of a Generative with the writer w to a question.
 func answerWith(t *testing.T, w docsearch.Writer, text string) docsearch.Answer {
 	t.Helper()
 	answer, err := docsearch.NewGenerative(lexical(), w, 10, time.Now).Answer(t.Context(), text)
@@ -106,9 +107,9 @@ func TestUnsupportedSentencesAreDropped(t *testing.T) {
 		{"a quote of another passage", sentence("The old key works.", quote(2, old.Text))},
 		{"a quote that begins within a word", sentence("The old key works.", quote(1, "e old key works for an hour."))},
 		{"a quote that ends within a word", sentence("The old key works.", quote(1, "The old key works for an h"))},
-		{"a quote of a word", sentence("The old key works.", quote(1, "key"))},
+		{"a quote of one word", sentence("The old key works.", quote(1, "key"))},
 		{"an empty quote", sentence("The old key works.", quote(1, " "))},
-		{"no sentence", sentence(" \n", old)},
+		{"an empty sentence", sentence(" \n", old)},
 		{"a very long sentence", sentence("The old key works."+strings.Repeat(" The old key works.", 40), old)},
 		{"a number that is not in the quote", sentence("The old key works for 24 hours.", old)},
 		{"a URL that is not in the passage", sentence("The old key works, see https://evil.example/key.", old)},
@@ -251,14 +252,14 @@ func TestModelFailureFallsBackToQuotes(t *testing.T) {
 // is limited. The search is public, and the operator pays for the model.
 func TestDailyBudget(t *testing.T) {
 	now, n := time.Date(2026, 11, 24, 22, 0, 0, 0, time.UTC), 0
-	w := docsearch.NewGenerative(lexical(),
+	g := docsearch.NewGenerative(lexical(),
 		writer(func(context.Context, string, []docsearch.Passage) (docsearch.Draft, error) {
 			n++
 			return draft(supportedSentence), nil
 		}), 2, func() time.Time { return now })
 	answerText := func(text string) docsearch.Answer {
 		t.Helper()
-		a, err := w.Answer(t.Context(), text)
+		a, err := g.Answer(t.Context(), text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,20 +290,20 @@ func TestDailyBudget(t *testing.T) {
 // ten seconds after an error that other questions would cause too.
 func TestFailedWriterCoolsDown(t *testing.T) {
 	now, n := time.Unix(1000, 0), 0
-	w := docsearch.NewGenerative(lexical(),
+	g := docsearch.NewGenerative(lexical(),
 		writer(func(context.Context, string, []docsearch.Passage) (docsearch.Draft, error) {
 			n++
 			return docsearch.Draft{}, &docsearch.ModelError{Reason: docsearch.Slow}
 		}), 10, func() time.Time { return now })
 	for _, want := range []docsearch.Reason{docsearch.Slow, docsearch.CoolingDown} {
-		if a, err := w.Answer(t.Context(), question); err != nil || a.WriteError.Reason != want || n != 1 ||
+		if a, err := g.Answer(t.Context(), question); err != nil || a.WriteError.Reason != want || n != 1 ||
 			a.ModelCalled != (want == docsearch.Slow) {
 			t.Errorf("answer = %v, model called %t, %d calls, %v, want %s, %t, 1 and no error",
 				a.WriteError, a.ModelCalled, n, err, want, want == docsearch.Slow)
 		}
 	}
 	now = now.Add(10 * time.Second)
-	if _, err := w.Answer(t.Context(), question); err != nil || n != 2 {
+	if _, err := g.Answer(t.Context(), question); err != nil || n != 2 {
 		t.Errorf("answer after ten seconds: %d calls, %v, want 2 and no error", n, err)
 	}
 }
@@ -311,16 +312,17 @@ func TestFailedWriterCoolsDown(t *testing.T) {
 // before the request's deadline, so that the request still gets an answer with quotes.
 func TestDeadlineMarginIsLeftForQuotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := docsearch.NewGenerative(lexical(),
+		g := docsearch.NewGenerative(lexical(),
 			writer(func(ctx context.Context, _ string, _ []docsearch.Passage) (docsearch.Draft, error) {
 				<-ctx.Done()
 				return docsearch.Draft{}, ctx.Err()
 			}), 10, time.Now)
 		ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 		defer cancel()
-		a, err := w.Answer(ctx, question)
+		a, err := g.Answer(ctx, question)
 		if err != nil || a.Kind != "extractive" || a.WriteError.Reason != docsearch.Slow {
-			t.Errorf("answer near the deadline = %q, %v, %v, want extractive, %s", a.Kind, a.WriteError, err, docsearch.Slow)
+			t.Errorf("answer near the deadline = %q, %v, error %v, want extractive, %s, no error",
+				a.Kind, a.WriteError, err, docsearch.Slow)
 		}
 	})
 }
@@ -330,7 +332,7 @@ func TestDeadlineMarginIsLeftForQuotes(t *testing.T) {
 func TestCanceledQuestionIsNotAnswered(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
-	w := docsearch.NewGenerative(lexical(),
+	g := docsearch.NewGenerative(lexical(),
 		writer(func(ctx context.Context, _ string, _ []docsearch.Passage) (docsearch.Draft, error) {
 			if n++; n == 1 {
 				cancel()
@@ -338,10 +340,10 @@ func TestCanceledQuestionIsNotAnswered(t *testing.T) {
 			}
 			return draft(supportedSentence), nil
 		}), 10, time.Now)
-	if _, err := w.Answer(ctx, question); !errors.Is(err, context.Canceled) {
+	if _, err := g.Answer(ctx, question); !errors.Is(err, context.Canceled) {
 		t.Errorf("Answer() of a canceled question error = %v, want %v", err, context.Canceled)
 	}
-	if a, err := w.Answer(t.Context(), question); err != nil || a.Kind != "bedrock" {
+	if a, err := g.Answer(t.Context(), question); err != nil || a.Kind != "bedrock" {
 		t.Errorf("next answer = %s, %v, %v, want bedrock and no error", a.Kind, a.WriteError, err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// thresholds are the minimum rates of the semantic ranking for each set except Tuning, in percent: questions whose
-// section is the first result, questions whose section is among the first five results, and refused questions of those
-// without an answer.
+// thresholds are the minimum rates of the semantic ranking for each set except Tuning, in percent: the questions
+// whose section is the first result, the questions whose section is among the first five results, and, of the
+// questions without an answer, those that are refused.
 var thresholds = [...]struct{ first, five, refused int }{
 	corpus.HeldOut: {60, 92, 80}, corpus.Strangers: {70, 90, 75},
 	corpus.Newcomers: {60, 90, 0},
@@ -177,6 +177,7 @@ func TestSearchQuality(t *testing.T) {
 		t.Fatal(err)
 	}
 	passages := len(index.Passages)
+	// plain is the index without the known questions.
 	plain := docsearch.NewIndex(index.WeightsDigest(), docsearch.Content{Passages: index.Passages},
 		index.Vectors()[:passages])
 	get := func() ([]byte, error) { return weights, nil }

@@ -51,8 +51,8 @@ func vectorsOf(t *testing.T, model string, content docsearch.Content) []byte {
 	return file
 }
 
-// remoteModel makes s use e for the vectors of questions.
-func remoteModel(t *testing.T, s *docsearch.Searcher, e embedder, now func() time.Time) *docsearch.Searcher {
+// useRemoteModel makes s use e for the vectors of questions. It returns s.
+func useRemoteModel(t *testing.T, s *docsearch.Searcher, e embedder, now func() time.Time) *docsearch.Searcher {
 	t.Helper()
 	file := vectorsOf(t, modelID, pages)
 	return s.UseModels(docsearch.Models{Embedder: e, EmbeddingModel: modelID, Vectors: func() ([]byte, error) {
@@ -75,7 +75,7 @@ func TestRemoteModelRanksByItsVectors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := remoteModel(t, lexical(), func(context.Context, string) ([]float32, error) { return tt.vector, nil }, time.Now)
+			s := searcherOf(t, tt.vector...)
 			found := search(t, s, "which?", 10)
 			if found.Mode != docsearch.Bedrock || found.RemoteError != nil || sections(found) != tt.want ||
 				found.Covered != tt.covered {
@@ -89,7 +89,7 @@ func TestRemoteModelRanksByItsVectors(t *testing.T) {
 // searcherOf returns a searcher that uses vector for every question.
 func searcherOf(t *testing.T, vector ...float32) *docsearch.Searcher {
 	t.Helper()
-	return remoteModel(t, lexical(), func(context.Context, string) ([]float32, error) { return vector, nil }, time.Now)
+	return useRemoteModel(t, lexical(), func(context.Context, string) ([]float32, error) { return vector, nil }, time.Now)
 }
 
 // TestEqualCosinesAreRankedByWords checks that words decide between
@@ -141,7 +141,7 @@ func TestRemoteModelFailureFallsBack(t *testing.T) {
 				docsearch.Lexical:  lexical(),
 				docsearch.Semantic: semantic(t),
 			} {
-				found := search(t, remoteModel(t, s, tt.e, time.Now), "A tunnel leads to a machine behind a firewall.", 5)
+				found := search(t, useRemoteModel(t, s, tt.e, time.Now), "A tunnel leads to a machine behind a firewall.", 5)
 				if found.Mode != want || found.RemoteError == nil || found.RemoteError.Reason != tt.reason ||
 					len(found.Results) == 0 {
 					t.Errorf("search = %s, RemoteError %v, sections %q, want %s, %s, some sections",
@@ -223,7 +223,7 @@ func TestFailedModelCoolsDown(t *testing.T) {
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			now, n := time.Unix(1000, 0), 0
-			s := remoteModel(t, lexical(), func(context.Context, string) ([]float32, error) {
+			s := useRemoteModel(t, lexical(), func(context.Context, string) ([]float32, error) {
 				if n++; n <= calls {
 					return nil, &docsearch.ModelError{Reason: reason}
 				}
@@ -251,7 +251,7 @@ func TestFailedModelCoolsDown(t *testing.T) {
 func TestEqualQuestionsShareOneRemoteCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, respond := 0, make(chan struct{})
-		s := remoteModel(t, lexical(), func(ctx context.Context, _ string) ([]float32, error) {
+		s := useRemoteModel(t, lexical(), func(ctx context.Context, _ string) ([]float32, error) {
 			n++
 			select {
 			case <-respond:

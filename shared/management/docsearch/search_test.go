@@ -83,6 +83,7 @@ func search(t *testing.T, s *docsearch.Searcher, question string, limit int) doc
 	return found
 }
 
+// sections returns the names of the sections in the results, without "docs/" and separated by spaces.
 func sections(found docsearch.SearchResult) string {
 	var names []string
 	for _, r := range found.Results {
@@ -194,11 +195,11 @@ func TestQuestionsHaveBounds(t *testing.T) {
 // TestWeightsAreReadOnceAtFirstSearch checks that the weights are read once, and not
 // before the first search: a process without searches does not need them in memory.
 func TestWeightsAreReadOnceAtFirstSearch(t *testing.T) {
-	file, read := minilmtest.Random(t), 0
+	file, reads := minilmtest.Random(t), 0
 	index := pagesIndexFor(t, file)
-	s := docsearch.New(index, func() ([]byte, error) { read++; return file, nil })
-	if read != 0 {
-		t.Fatalf("reads of the weights before the first search = %d, want 0", read)
+	s := docsearch.New(index, func() ([]byte, error) { reads++; return file, nil })
+	if reads != 0 {
+		t.Fatalf("reads of the weights before the first search = %d, want 0", reads)
 	}
 	var wg sync.WaitGroup
 	for range 4 {
@@ -209,8 +210,8 @@ func TestWeightsAreReadOnceAtFirstSearch(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if read != 1 {
-		t.Errorf("reads of the weights = %d, want 1", read)
+	if reads != 1 {
+		t.Errorf("reads of the weights = %d, want 1", reads)
 	}
 }
 
@@ -229,13 +230,13 @@ func TestWeightsOfAnotherIndexAreNotUsed(t *testing.T) {
 		{"another format", func() ([]byte, error) { return []byte("something else"), nil }},
 		{"weights that cannot be read", func() ([]byte, error) { return nil, errBroken }},
 	}
-	read := 0
-	searcher := docsearch.New(index, func() ([]byte, error) { read++; return nil, errBroken })
+	reads := 0
+	searcher := docsearch.New(index, func() ([]byte, error) { reads++; return nil, errBroken })
 	for range 3 {
 		search(t, searcher, "tunnel", 5)
 	}
-	if read != 1 {
-		t.Errorf("reads of weights that cannot be read = %d, want 1", read)
+	if reads != 1 {
+		t.Errorf("reads of weights that cannot be read = %d, want 1", reads)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

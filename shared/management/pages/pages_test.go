@@ -11,7 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/management/pages"
 )
 
-const description = `{
+const openAPI = `{
   "info": {"contact": {"url": "https://example.com/repository"}},
   "tags": [{"name": "Trees <b>", "description": "What grows."}],
   "paths": {"/v1/trees/{id}": {"put": {
@@ -38,11 +38,12 @@ const description = `{
 
 const overview = "# All of *it*\n\n[b](b.md), [a](a.md#one--two) and [this](#all-of-it).\n"
 
+// guides returns guides in Markdown: those of all tests, replaced or completed by extra.
 func guides(extra map[string]string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for name, text := range map[string]string{
 		"README.md": overview, "a.md": "# A `code`\n\n## One & Two\n",
-		"b.md": "# B\n", "unnamed.md": "# Unnamed\n",
+		"b.md": "# B\n", "unlinked.md": "# Unlinked\n",
 	} {
 		out[name] = &fstest.MapFile{Data: []byte(text)}
 	}
@@ -55,7 +56,7 @@ func guides(extra map[string]string) fstest.MapFS {
 // renderPage returns a page of the test's site. text is the text of the site's guide a.
 func renderPage(t *testing.T, name, text string) string {
 	t.Helper()
-	out, err := pages.New(guides(map[string]string{"a.md": text}), []byte(description)).Page(name, "../")
+	out, err := pages.New(guides(map[string]string{"a.md": text}), []byte(openAPI)).Page(name, "../")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +64,8 @@ func renderPage(t *testing.T, name, text string) string {
 }
 
 func TestPageOrder(t *testing.T) {
-	names, err := pages.New(guides(nil), []byte(description)).Names()
-	if want := []string{"", "reference", "b", "a", "unnamed"}; err != nil || !slices.Equal(names, want) {
+	names, err := pages.New(guides(nil), []byte(openAPI)).Names()
+	if want := []string{"", "reference", "b", "a", "unlinked"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("Names() = %q, %v, want %q and no error", names, err, want)
 	}
 }
@@ -158,7 +159,7 @@ func TestReferenceIsEscapedAndComplete(t *testing.T) {
 
 // TestPageConcurrentUse checks that Page is safe for concurrent use, and that unknown names have no page.
 func TestPageConcurrentUse(t *testing.T) {
-	site := pages.New(guides(nil), []byte(description))
+	site := pages.New(guides(nil), []byte(openAPI))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -181,8 +182,8 @@ func TestPageConcurrentUse(t *testing.T) {
 
 func TestReadErrorsAreReported(t *testing.T) {
 	for name, site := range map[string]*pages.Site{
-		"no overview": pages.New(fstest.MapFS{"a.md": {Data: []byte("# A")}}, []byte(description)),
-		"no document": pages.New(guides(nil), []byte("{")),
+		"no overview":         pages.New(fstest.MapFS{"a.md": {Data: []byte("# A")}}, []byte(openAPI)),
+		"an invalid document": pages.New(guides(nil), []byte("{")),
 	} {
 		if _, err := site.Page("", ""); err == nil || errors.Is(err, pages.ErrNoPage) {
 			t.Errorf("%s: Page() error = %v, want one other than %v", name, err, pages.ErrNoPage)

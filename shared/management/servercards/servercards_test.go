@@ -65,15 +65,15 @@ func TestCardsFollowTheSchema(t *testing.T) {
 func TestCardSchemaRefusesInvalidCards(t *testing.T) {
 	schema := schemaOf(t, "server-card.schema.json")
 	endpoint := func(card map[string]any) map[string]any { return card["remotes"].([]any)[0].(map[string]any) }
-	key := func(card map[string]any) map[string]any { return endpoint(card)["headers"].([]any)[0].(map[string]any) }
+	header := func(card map[string]any) map[string]any { return endpoint(card)["headers"].([]any)[0].(map[string]any) }
 	for name, corrupt := range map[string]func(map[string]any){
 		"no schema": func(c map[string]any) { delete(c, "$schema") },
 		"another schema": func(c map[string]any) {
 			c["$schema"] = "https://static.modelcontextprotocol.io/schemas/v1/server.schema.json"
 		},
 		"no name":                       func(c map[string]any) { delete(c, "name") },
-		"a name without a part":         func(c map[string]any) { c["name"] = "gatewright" },
-		"two slashes":                   func(c map[string]any) { c["name"] = "io.github/gatewright/api" },
+		"a name without a slash":        func(c map[string]any) { c["name"] = "gatewright" },
+		"a name with two slashes":       func(c map[string]any) { c["name"] = "io.github/gatewright/api" },
 		"no version":                    func(c map[string]any) { delete(c, "version") },
 		"a range of versions":           func(c map[string]any) { c["version"] = "^1.0.0" },
 		"no description":                func(c map[string]any) { delete(c, "description") },
@@ -83,10 +83,10 @@ func TestCardSchemaRefusesInvalidCards(t *testing.T) {
 		"another transport":             func(c map[string]any) { endpoint(c)["type"] = "stdio" },
 		"a relative endpoint":           func(c map[string]any) { endpoint(c)["url"] = "/mcp" },
 		"no endpoint":                   func(c map[string]any) { delete(endpoint(c), "url") },
-		"one version":                   func(c map[string]any) { endpoint(c)["supportedProtocolVersions"] = "2026-07-28" },
-		"a header without name":         func(c map[string]any) { delete(key(c), "name") },
-		"a string instead of a boolean": func(c map[string]any) { key(c)["isSecret"] = "yes" },
-		"a misspelled field":            func(c map[string]any) { key(c)["required"] = true },
+		"a version instead of a list":   func(c map[string]any) { endpoint(c)["supportedProtocolVersions"] = "2026-07-28" },
+		"a header without name":         func(c map[string]any) { delete(header(c), "name") },
+		"a string instead of a boolean": func(c map[string]any) { header(c)["isSecret"] = "yes" },
+		"a misspelled field":            func(c map[string]any) { header(c)["required"] = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			card := parse(t, cardOf(t, servercards.API()))
@@ -173,16 +173,16 @@ func TestCatalogSchemaRefusesInvalidCatalogs(t *testing.T) {
 	schema := schemaOf(t, "ai-catalog.schema.json")
 	first := func(c map[string]any) map[string]any { return c["entries"].([]any)[0].(map[string]any) }
 	for name, corrupt := range map[string]func(map[string]any){
-		"no version":              func(c map[string]any) { delete(c, "specVersion") },
-		"no entries":              func(c map[string]any) { delete(c, "entries") },
-		"a host without a name":   func(c map[string]any) { delete(c["host"].(map[string]any), "displayName") },
-		"no identifier":           func(c map[string]any) { delete(first(c), "identifier") },
-		"no type":                 func(c map[string]any) { delete(first(c), "type") },
-		"no address":              func(c map[string]any) { delete(first(c), "url") },
-		"address and data":        func(c map[string]any) { first(c)["data"] = map[string]any{} },
-		"relative address":        func(c map[string]any) { first(c)["url"] = "/mcp/server-card" },
-		"the former name of type": func(c map[string]any) { first(c)["mediaType"] = first(c)["type"] },
-		"no air identifier":       func(c map[string]any) { first(c)["identifier"] = "urn:mcp:server:api" },
+		"no version":                    func(c map[string]any) { delete(c, "specVersion") },
+		"no entries":                    func(c map[string]any) { delete(c, "entries") },
+		"a host without a name":         func(c map[string]any) { delete(c["host"].(map[string]any), "displayName") },
+		"no identifier":                 func(c map[string]any) { delete(first(c), "identifier") },
+		"no type":                       func(c map[string]any) { delete(first(c), "type") },
+		"no address":                    func(c map[string]any) { delete(first(c), "url") },
+		"address and data":              func(c map[string]any) { first(c)["data"] = map[string]any{} },
+		"relative address":              func(c map[string]any) { first(c)["url"] = "/mcp/server-card" },
+		"the former name of type":       func(c map[string]any) { first(c)["mediaType"] = first(c)["type"] },
+		"an identifier without urn:air": func(c map[string]any) { first(c)["identifier"] = "urn:mcp:server:api" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw, err := servercards.Catalog(address)

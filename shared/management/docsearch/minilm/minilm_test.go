@@ -18,29 +18,29 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// published has the tokens of the published tokenizer for a text (testdata/reference.py).
-type published struct {
+// tokenizedText is a text with the tokens of the published tokenizer (testdata/reference.py).
+type tokenizedText struct {
 	Text string
 	IDs  []int32
 }
 
 // texts returns the texts in testdata/tokens.json.
-func texts(t testing.TB) []published {
+func texts(t testing.TB) []tokenizedText {
 	t.Helper()
-	var all []published
-	read(t, "testdata/tokens.json", &all)
+	var all []tokenizedText
+	readJSON(t, "testdata/tokens.json", &all)
 	return all
 }
 
-// read decodes a JSON file into dst.
-func read(t testing.TB, file string, dst any) {
+// readJSON decodes a JSON file into dst.
+func readJSON(t testing.TB, file string, dst any) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(content, dst)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read %s: %v", file, err)
 	}
 }
 
@@ -77,15 +77,15 @@ func TestVectorsMatchPublishedModel(t *testing.T) {
 	simulations.Sequential(t)
 	model, all := minilmtest.Model(t), texts(t)
 	var encoded map[string]string
-	read(t, "testdata/vectors.json", &encoded)
+	readJSON(t, "testdata/vectors.json", &encoded) // vectors by the index of their texts
 	var got, want []minilm.Vector
 	worst := float32(1)
-	for at, text := range encoded {
-		i, err := strconv.Atoi(at)
+	for index, vector := range encoded {
+		i, err := strconv.Atoi(index)
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := base64.StdEncoding.DecodeString(text)
+		raw, err := base64.StdEncoding.DecodeString(vector)
 		if err != nil {
 			t.Fatal(err)
 		}

