@@ -63,8 +63,8 @@ type Operation[In, Out any] struct {
 	Audit audit.Action
 	// KeyOnly operations accept an account key and no session. SessionOnly operations accept a session and no key.
 	KeyOnly, SessionOnly bool
-	// NoIdempotencyKey operations accept no Idempotency-Key, because their response contains data that must not be stored
-	// anywhere. A repeated request is carried out each time.
+	// NoIdempotencyKey operations ignore the Idempotency-Key, because their response contains data that must not be
+	// stored anywhere. A repeated request is carried out each time.
 	NoIdempotencyKey bool
 	// Replaces is true if a POST ends or replaces something that exists, such as a key or the
 	// deployment that is served. For other operations, the method determines this (Effect).
@@ -185,7 +185,7 @@ type Declaration struct {
 	TakesBody                 bool
 	// TakesMessage is true if the operation accepts a body that is not validated before the operation runs.
 	TakesMessage bool
-	// Single is true if the operation reads one object, not a list. Its responses have an ETag.
+	// Single is true if the operation reads one object, not a List. Its responses have an ETag.
 	Single bool
 	// ReadPath is the path of the read of the operation's object: the operation's own path, unless it declares another.
 	ReadPath string
@@ -314,8 +314,9 @@ func (o Operation[In, Out]) statuses(takesBody bool) []int {
 // Route is an operation with the function that carries it out.
 type Route struct {
 	Declaration
-	in       *input
-	register func(huma.API, func(huma.Context, func(huma.Context)))
+	in *input
+	// register adds the operation to an API of huma, with a middleware or nil.
+	register func(a huma.API, middleware func(huma.Context, func(huma.Context)))
 	handler  any // func(context.Context, *In) (*Out, error), of the operation's types
 }
 

@@ -98,9 +98,9 @@ func (c Cursors) StorePage(ctx context.Context, page Page, in After) (store.Page
 	return part, err
 }
 
-// RespondCursors is like RespondPage, for a list with cursors. The service also returns the
-// position after its page, or "" on the last page. position returns the position of an entry.
-// RespondCursors calls it if the response has fewer entries than the service has returned.
+// RespondCursors is like RespondPage, for a list with cursors. The service also returns the position after which
+// the next page begins, or "" for the last page. position returns the position of an entry. RespondCursors calls it
+// if the response has fewer entries than the service has returned, because they would exceed maxPageBytes.
 func RespondCursors[V, T any](
 	ctx context.Context, c Cursors, page Page, in After, convert func(V) T, position func(V) string,
 ) func([]V, string, int, error) (*Paged[CursorList[T]], error) {

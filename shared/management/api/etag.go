@@ -19,8 +19,8 @@ import (
 // An ETag is a digest of the response to a read, and not of the stored records. It
 // changes exactly when the response changes (decision 0034). This has two consequences:
 //
-// A conditional change (If-Match) first reads its object like a read request. Its commit checks
-// everything that this read has used, so that no other change can happen between the read and the commit.
+// A conditional change (If-Match) also reads its object like a read request. Its commit checks everything that
+// this read has used, and fails if another change has changed something of it between the read and the commit.
 // The path of the read is the change's path, or the path in its declaration (Operation.ReadPath).
 //
 // The response to a change has the ETag that a read after the change would return. It has no
@@ -147,11 +147,11 @@ func (s *Server) checkIfMatch(
 		}
 		return nil, errPreconditionFailed // no client can have an ETag of the object
 	}
-	ctx, readSet := store.WithReadCache(ctx)
+	ctx, readCache := store.WithReadCache(ctx)
 	out, problem := s.readInternally(ctx, r, path)
 	switch {
 	case out.succeeded() && want.matchesStrong(etagOf(out.body.Bytes())):
-		return readSet, nil
+		return readCache, nil
 	case want.any && problem != nil && problem.Status == http.StatusNotFound:
 		return nil, problem.cause // the same response as without a condition
 	case problem != nil && problem.Status >= http.StatusInternalServerError, problem != nil &&
@@ -161,10 +161,10 @@ func (s *Server) checkIfMatch(
 	return nil, errPreconditionFailed
 }
 
-// setETag sets the ETag of a change's response, if the response has a body and readSet contains all items that a
+// setETag sets the ETag of a change's response, if the response has a body and readCache contains all items that a
 // read of the object needs.
 func (s *Server) setETag(
-	ctx context.Context, r *http.Request, d Declaration, readSet *store.ReadCache, out *bufferedResponse,
+	ctx context.Context, r *http.Request, d Declaration, readCache *store.ReadCache, out *bufferedResponse,
 ) {
 	if out.body.Len() == 0 {
 		return
@@ -173,7 +173,7 @@ func (s *Server) setETag(
 	if !ok {
 		return
 	}
-	if read, _ := s.readInternally(readSet.CacheOnly(ctx), r, path); read.succeeded() {
+	if read, _ := s.readInternally(readCache.CacheOnly(ctx), r, path); read.succeeded() {
 		out.header.Set("ETag", etagOf(read.body.Bytes()))
 	}
 }

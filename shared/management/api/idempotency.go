@@ -97,8 +97,8 @@ func readIdempotencyKey(r *http.Request, d Declaration) (string, error) {
 		"has to be one value of 1 to %d visible ASCII characters, such as a UUID", maxKeyBytes)
 }
 
-// idempotentRequest reads and writes the idempotencyRecord of one
-// request. It is nil for a request without an Idempotency-Key.
+// idempotentRequest reads and writes the idempotencyRecord of one request. It is nil for a
+// request without an Idempotency-Key: load, reservation and storeWrites do nothing then.
 type idempotentRequest struct {
 	s           *Server
 	partition   string
@@ -123,7 +123,7 @@ func (s *Server) newIdempotentRequest(
 		}
 	}
 	legacyHash := digest(parts...)
-	requestHash, err := s.requests.Hash(ctx, legacyHash)
+	requestHash, err := s.requestHasher.Hash(ctx, legacyHash)
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +208,8 @@ func (r *idempotentRequest) sealContext(part int) string {
 }
 
 // matchesHash reports whether a hash is the request's hash with any of the existing root keys.
-func (r *idempotentRequest) matchesHash(ctx context.Context, request string) bool {
-	matches, err := r.s.requests.Matches(ctx, r.legacyHash, request)
+func (r *idempotentRequest) matchesHash(ctx context.Context, hash string) bool {
+	matches, err := r.s.requestHasher.Matches(ctx, r.legacyHash, hash)
 	return err == nil && matches
 }
 
@@ -266,8 +266,8 @@ func (s *Server) serveChange(
 		writeProblem(ctx, w, err)
 		return
 	}
-	out, readSet, err := s.change(ctx, r, d, key, condition, serve)
-	if err == nil && out.succeeded() && stateOf(ctx).call.Reveal && !audit.IsRecorded(ctx, readSet) {
+	out, readCache, err := s.change(ctx, r, d, key, condition, serve)
+	if err == nil && out.succeeded() && stateOf(ctx).call.Reveal && !audit.IsRecorded(ctx, readCache) {
 		// An earlier request has made the change, or there was nothing to change. Then no audit record was written.
 		err = s.recordReveal(ctx, r, d)
 	}
@@ -287,12 +287,12 @@ func (s *Server) change(
 ) (*bufferedResponse, *store.ReadCache, error) {
 	if key == "" && condition == nil {
 		out := newBufferedResponse()
-		readCtx, readSet := store.WithReadCache(ctx)
+		readCtx, readCache := store.WithReadCache(ctx)
 		serve(readCtx, out)
 		if out.succeeded() {
-			s.setETag(ctx, r, d, readSet, out)
+			s.setETag(ctx, r, d, readCache, out)
 		}
-		return out, readSet, nil
+		return out, readCache, nil
 	}
 	body, err := readBuffered(r)
 	if err != nil {
@@ -313,7 +313,7 @@ func (s *Server) change(
 	if c.reserved && (err != nil || !c.out.succeeded()) {
 		c.idempotent.release(store.WithoutReadSet(ctx, "it is its own try's"))
 	}
-	return c.out, c.readSet, err
+	return c.out, c.readCache, err
 }
 
 // deferredChange is a change that this package commits, because the
@@ -327,7 +327,7 @@ type deferredChange struct {
 	serve      func(context.Context, http.ResponseWriter)
 
 	out       *bufferedResponse
-	readSet   *store.ReadCache // of the attempt that returned out; nil for a stored response
+	readCache *store.ReadCache // of the attempt that returned out; nil for a stored response
 	commitErr error            // the error that the next attempt's commit must return
 	reserved  bool             // an attempt has reserved the key
 }
@@ -335,19 +335,19 @@ type deferredChange struct {
 // attempt makes the change, or finds the stored response of an earlier
 // request. It returns store.ErrStale if the caller must call it again.
 func (c *deferredChange) attempt(ctx context.Context) error {
-	stateOf(ctx).problem, c.readSet = nil, nil
+	stateOf(ctx).problem, c.readCache = nil, nil
 	var err error
 	if c.out, err = c.idempotent.load(ctx); err != nil || c.out != nil {
 		return err
 	}
 	c.out = newBufferedResponse()
-	run, deferred := store.DeferCommit(ctx, c.idempotent.reservation(), c.commitErr)
-	run, readSet := store.WithReadCache(run)
-	c.commitErr, c.readSet = nil, readSet
-	c.serve(run, c.out)
+	runCtx, deferred := store.DeferCommit(ctx, c.idempotent.reservation(), c.commitErr)
+	runCtx, readCache := store.WithReadCache(runCtx)
+	c.commitErr, c.readCache = nil, readCache
+	c.serve(runCtx, c.out)
 	c.reserved = c.reserved || deferred.Reserved()
 	if c.out.succeeded() {
-		err = c.commit(ctx, deferred, readSet)
+		err = c.commit(ctx, deferred, readCache)
 	} else {
 		err = c.recheck(ctx)
 	}
@@ -362,12 +362,12 @@ func (c *deferredChange) attempt(ctx context.Context) error {
 }
 
 // commit commits the change that the attempt has prepared, together with its response.
-func (c *deferredChange) commit(ctx context.Context, deferred *store.DeferredCommit, readSet *store.ReadCache) error {
+func (c *deferredChange) commit(ctx context.Context, deferred *store.DeferredCommit, readCache *store.ReadCache) error {
 	preconditions, err := c.s.checkIfMatch(ctx, c.r, c.d, c.condition)
 	if err != nil {
 		return err
 	}
-	c.s.setETag(ctx, c.r, c.d, readSet, c.out)
+	c.s.setETag(ctx, c.r, c.d, readCache, c.out)
 	writes, err := c.idempotent.storeWrites(ctx, c.out)
 	if err != nil {
 		return err
@@ -382,7 +382,7 @@ func (c *deferredChange) recheck(ctx context.Context) error {
 	out, err := c.idempotent.load(ctx)
 	switch {
 	case err == nil && out != nil:
-		c.out, c.readSet = out, nil
+		c.out, c.readCache = out, nil
 		stateOf(ctx).problem = nil
 	case fault.Is(err, fault.Conflict):
 		return err

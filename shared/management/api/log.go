@@ -9,7 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/telemetry"
 )
 
-// log writes the request's log line. The line contains no header, query or body.
+// log writes the request's log line, and reports the request to the metrics of the management API, if there are any.
+// The line contains no header, query or body.
 func (s *Server) log(r *http.Request, st *state, status int) {
 	u := st.meter.Usage()
 	latency := s.parts.Now().Sub(st.start)
@@ -47,7 +48,8 @@ func (s *Server) log(r *http.Request, st *state, status int) {
 	s.parts.Log.LogAttrs(r.Context(), level, "request", fields...)
 }
 
-// failed reports whether a request failed because of the server and not because of the client.
+// failed reports whether a request failed because of the server and not because of the client. A 429 that a polled
+// operation sends as a 500 counts as failed.
 func (st *state) failed(status int) bool {
 	if st.problem != nil {
 		status = st.problem.Status

@@ -30,7 +30,7 @@ const (
 	maxLocationBytes = 512
 )
 
-// Problem is the body of every error (contract 1.2).
+// Problem is the body of an error (contract 1.2), unless another protocol defines the format of its errors.
 type Problem struct { //nolint:errname // it is a document of RFC 9457 first; huma wants it to be an error too
 	Type     string         `json:"type" format:"uri" doc:"Names the kind of problem: one address for each status." example:"https://httpproblems.com/http-status/404"`
 	Title    string         `json:"title" doc:"The status in words." example:"Not Found"`

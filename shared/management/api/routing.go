@@ -46,7 +46,7 @@ func Open(p installation.Parts, authenticator Authenticator, routes []Route) *Se
 func (o *Operations) Open(p installation.Parts, authenticator Authenticator, routes []Route) *Server {
 	o.once.Do(func() { o.register(routes) })
 	s := &Server{
-		parts: p, authenticator: authenticator, sealer: p.Sealer(), requests: p.Hasher("idempotent-request"),
+		parts: p, authenticator: authenticator, sealer: p.Sealer(), requestHasher: p.Hasher("idempotent-request"),
 		routing: &o.routing, limits: counts.Open(p),
 	}
 	for i, r := range routes {

@@ -47,6 +47,7 @@ func (n *schemaNames) name(t reflect.Type, hint string) string {
 	}
 	name := huma.DefaultSchemaNamer(t, hint)
 	if t.PkgPath() == reflect.TypeFor[Problem]().PkgPath() {
+		// huma calls the lists of T ListT and CursorListT. Here both are TList.
 		entry, ok := strings.CutPrefix(strings.TrimPrefix(name, "Cursor"), "List")
 		if !ok || !strings.Contains(t.Name(), "[") {
 			return name

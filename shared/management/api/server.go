@@ -50,9 +50,10 @@ type UseRecorder interface {
 type Server struct {
 	parts         installation.Parts
 	authenticator Authenticator
-	sealer        *seal.Sealer
-	// requests hashes the requests with an Idempotency-Key.
-	requests *seal.Hasher
+	// sealer encrypts the responses that are stored for an Idempotency-Key.
+	sealer *seal.Sealer
+	// requestHasher hashes the requests with an Idempotency-Key.
+	requestHasher *seal.Hasher
 	// Servers of the same operations share routing. handlers are
 	// the functions of this server, in the order of its routes.
 	*routing
@@ -60,12 +61,12 @@ type Server struct {
 	// limits and accountCounter are for the limits of accounts (checkAccountLimit).
 	limits         *counts.Counts
 	accountCounter accountCounter
-	// warm is set by the first request.
+	// warm is true after the first request.
 	warm atomic.Bool
 }
 
 // ServeHTTP serves a request: it assigns the request id, finds the route and calls the operation, from the
-// middleware to the handler. It also logs the request, and turns a panic into a 500.
+// middleware to the handler. It also logs the request. A panic becomes a 500, unless the response has begun.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	st := s.newState(r)
 	ctx := context.WithValue(r.Context(), stateKey{}, st)
@@ -113,9 +114,9 @@ func (s *Server) requestID(r *http.Request) string {
 	return s.parts.IDs.UUID()
 }
 
-// checkText refuses paths and queries with invalid text, which no name
+// checkURL refuses paths and queries with invalid text, which no name
 // of a resource contains. It also refuses invalid query parameters.
-func checkText(u *url.URL, in *input) error {
+func checkURL(u *url.URL, in *input) error {
 	if !isText(u.Path) {
 		return errBadText("path")
 	}
@@ -141,6 +142,7 @@ func errBadText(where string) error {
 	return fault.InvalidField(where, "has to be UTF-8 text without control characters")
 }
 
+// isText reports whether s is UTF-8 without control characters.
 func isText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
@@ -250,8 +252,8 @@ func (s *Server) identify(
 		return ctx, waitRecorded, err
 	}
 	st.principal = &p
-	if n, ok := s.authenticator.(UseRecorder); ok && !(d.Mutates() && st.call.DryRun) {
-		waitRecorded = n.RecordUse(ctx, p)
+	if useRecorder, ok := s.authenticator.(UseRecorder); ok && !(d.Mutates() && st.call.DryRun) {
+		waitRecorded = useRecorder.RecordUse(ctx, p)
 	}
 	ctx = auth.WithPrincipal(ctx, p)
 	// Check the limits before preparing the audit record of the change: a record
@@ -272,7 +274,7 @@ func (s *Server) identify(
 // check checks the path, query and body of a request, and whether the caller may send it.
 // It runs after identify, so that unknown callers do not learn which paths are valid.
 func check(r *http.Request, route Route, st *state) error {
-	if err := checkText(r.URL, route.in); err != nil {
+	if err := checkURL(r.URL, route.in); err != nil {
 		return err
 	}
 	route.in.normalize(r)
@@ -367,7 +369,7 @@ func sourceIP(r *http.Request) string {
 	return ""
 }
 
-// recordRefusal writes the audit record of a change that was refused. It runs after the response is sent and
+// recordRefusal writes the audit record of a change that was refused or failed. It runs after the response is sent and
 // cannot change it, so its failure is only logged.
 func (s *Server) recordRefusal(ctx context.Context, st *state) {
 	if st.problem == nil || st.change == nil || st.call.DryRun {
@@ -383,6 +385,7 @@ func (s *Server) recordRefusal(ctx context.Context, st *state) {
 	}
 }
 
+// refusalTimeout is the maximum time for writing the audit record of a refusal.
 const refusalTimeout = 3 * time.Second
 
 // recorder is a ResponseWriter that records the status code.

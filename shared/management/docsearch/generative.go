@@ -107,9 +107,9 @@ func (g *Generative) draft(ctx context.Context, question string, passages []Pass
 	modelCtx := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		// Cancel the call before the deadline, so that there is time to send an extractive answer.
-		earlier, cancel := context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
+		withMargin, cancel := context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
 		defer cancel()
-		modelCtx = earlier
+		modelCtx = withMargin
 	}
 	draft, err := g.writer.Write(modelCtx, question, passages)
 	if err == nil {
