@@ -28,41 +28,42 @@ func (g Group) Restrict(p installation.Parts) installation.Parts {
 
 // tableAccess returns the table access that this package and the packages for authentication
 // and limits need for an operation, in addition to the operation's own access.
-func (d Declaration) tableAccess() (r store.TableAccess) {
+func (d Declaration) tableAccess() (access store.TableAccess) {
 	if !d.Public {
-		r.Reads = append(r.Reads, "credential") // the caller's key
+		access.Reads = append(access.Reads, "credential") // the caller's key
 	}
 	if d.AcceptsSession() {
-		r.Reads = append(r.Reads, "session")
+		access.Reads = append(access.Reads, "session")
 	}
 	if d.Audit != "" {
-		r.Writes = append(r.Writes, "audit-new")
+		access.Writes = append(access.Writes, "audit-new")
 	}
-	if d.TakesIdempotencyKey() {
-		r = r.Union(store.TableAccess{Reads: []store.KeyPrefix{responsePrefix}, Writes: []store.KeyPrefix{responsePrefix}})
+	if d.Repeatable() {
+		access.Reads = append(access.Reads, responsePrefix)
+		access.Writes = append(access.Writes, responsePrefix)
 	}
 	if slices.Contains(d.Uses, RootKey) {
-		r.Reads = append(r.Reads, "root-key")
+		access.Reads = append(access.Reads, "root-key")
 	}
 	if slices.Contains(d.Uses, CreateRootKey) {
-		r.Writes = append(r.Writes, "root-key")
+		access.Writes = append(access.Writes, "root-key")
 	}
-	return r.Union(d.optionalTableAccess())
+	return access.Union(d.optionalTableAccess())
 }
 
 // optionalTableAccess returns the table access for OptionalUses: to record the day on which a key
 // was last used (in the key's record and in the list of keys) and the time at which a session
 // was last used, and to count requests for the limits of the account and its key.
-func (d Declaration) optionalTableAccess() (r store.TableAccess) {
+func (d Declaration) optionalTableAccess() (access store.TableAccess) {
 	if d.Public {
-		return r
+		return access
 	}
-	r = store.TableAccess{
+	access = store.TableAccess{
 		Reads:  []store.KeyPrefix{"account-limits", "allowance"},
 		Writes: []store.KeyPrefix{"account-keys", "allowance", "credential"},
 	}
 	if d.AcceptsSession() {
-		r.Writes = append(r.Writes, "session") // the time at which the session was last used
+		access.Writes = append(access.Writes, "session") // the time at which the session was last used
 	}
-	return r
+	return access
 }

@@ -25,15 +25,15 @@ func TestProblemsAndRecordsAreBounded(t *testing.T) {
 		fail               error
 		want               string
 	}{
-		{"a path", thing + strings.Repeat("&", 8<<10-len(thing)), "{", nil, ""},
-		{"a query", thing + "x?" + strings.Repeat("%3C", 300_000) + "=%01", "{}", nil, "query."},
-		{"the name of a field", thing + "x", `{"x":{"` + long + `":"\u0000"}}`, nil, "body.x.&&"},
+		{"a long path", thing + strings.Repeat("&", 8<<10-len(thing)), "{", nil, ""},
+		{"a long name in the query", thing + "x?" + strings.Repeat("%3C", 300_000) + "=%01", "{}", nil, "query."},
+		{"a long name of a field", thing + "x", `{"x":{"` + long + `":"\u0000"}}`, nil, "body.x.&&"},
 		{"many faults", thing + "x", "{}", many.Err(), "and 4900 more"},
 		{
 			"many values", thing + "x", `{"x":[` + strings.Repeat("1,", 20_000) + "1]}", nil,
 			"body: has more than 20000 values",
 		},
-		{"a user agent", thing + "x", "{", nil, ""},
+		{"a long user agent", thing + "x", "{", nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)

@@ -160,7 +160,7 @@ var touchThing = api.Operation[thingIn, api.NoContent]{
 	Scope: auth.KeyBuckets.Write(), Audit: "key-bucket.update",
 }
 
-// call sends a request with a context to the server.
+// call sends a request for the thing with a name to the server. header has names and values in turn.
 func (fx *callFixture) call(
 	ctx context.Context, method, name, key, body string, header ...string,
 ) *httptest.ResponseRecorder {
@@ -174,8 +174,8 @@ func (fx *callFixture) call(
 	return w
 }
 
-// outer calls the operation that sends further requests.
-func (fx *callFixture) outer(t *testing.T, batch func(ctx context.Context)) *httptest.ResponseRecorder {
+// sendOuter sends a request to the operation that sends further requests. batch sends these requests.
+func (fx *callFixture) sendOuter(t *testing.T, batch func(ctx context.Context)) *httptest.ResponseRecorder {
 	t.Helper()
 	fx.batch = batch
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.example.com/stage/../mcp", nil)
@@ -217,7 +217,7 @@ func within(ctx context.Context, c api.Call) context.Context {
 func TestEachCallOfARequestHasItsRecord(t *testing.T) {
 	fx := newCallFixture(t)
 	responses := map[string]string{}
-	outer := fx.outer(t, func(ctx context.Context) {
+	outer := fx.sendOuter(t, func(ctx context.Context) {
 		ctx = within(ctx, api.Call{})
 		for _, name := range []string{"a", "b", "refused", "c"} {
 			w := fx.call(ctx, http.MethodPatch, name, goodKey, `{}`)
@@ -259,7 +259,7 @@ func TestEachCallOfARequestHasItsRecord(t *testing.T) {
 func TestConcurrentCallsHaveSeparateRecords(t *testing.T) {
 	const calls = 8
 	fx := newCallFixture(t)
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		fx.call(ctx, http.MethodPatch, "a", goodKey, `{}`)
 		before := len(fx.records(t))
 		var wg sync.WaitGroup
@@ -280,7 +280,7 @@ func TestConcurrentCallsHaveSeparateRecords(t *testing.T) {
 // TestCallUsesItsOwnKey checks that calls do not inherit the key of the outer request.
 func TestCallUsesItsOwnKey(t *testing.T) {
 	fx := newCallFixture(t)
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		ctx = within(ctx, api.Call{})
 		for key, status := range map[string]int{"": 401, "other": 401, readKey: 403} {
 			if w := fx.call(ctx, http.MethodPatch, "a", key, `{}`); w.Code != status {
@@ -294,11 +294,11 @@ func TestCallUsesItsOwnKey(t *testing.T) {
 // with the operation and without values. If the record cannot be written, the read must fail.
 func TestRevealIsRecordedBeforeResponse(t *testing.T) {
 	fx := newCallFixture(t)
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		fx.call(within(ctx, api.Call{}), http.MethodPatch, "a", goodKey, `{"description":"gwsec"}`)
 	})
 	before := len(fx.records(t))
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		if w := fx.call(within(ctx, api.Call{}), http.MethodGet, "a", goodKey, ""); w.Code != http.StatusOK ||
 			len(fx.records(t)) != before {
 			t.Errorf("GET a without reveal = %d %s, %d new records, want 200 and none",
@@ -350,7 +350,7 @@ func TestRevealIsRecordedBeforeResponse(t *testing.T) {
 func TestChangeRecordsReveal(t *testing.T) {
 	for name, action := range map[string]audit.Action{"a": changeThing.Audit, "same": audit.Reveal} {
 		fx := newCallFixture(t)
-		fx.outer(t, func(ctx context.Context) {
+		fx.sendOuter(t, func(ctx context.Context) {
 			w := fx.call(within(ctx, api.Call{Reveal: true}), http.MethodPatch, name, goodKey, `{}`)
 			if w.Code != http.StatusOK {
 				t.Errorf("PATCH %s = %d %s, want 200", name, w.Code, w.Body)
@@ -368,7 +368,7 @@ func TestChangeRecordsReveal(t *testing.T) {
 // gets its own record, because the record of the original change does not show that.
 func TestReplayedRevealIsRecorded(t *testing.T) {
 	fx := newCallFixture(t)
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		for i, c := range []api.Call{{}, {}, {Reveal: true}} {
 			w := fx.call(within(ctx, c), http.MethodPatch, "a", goodKey, `{}`, "Idempotency-Key", "k")
 			if replayed := w.Header().Get("Idempotent-Replayed") != ""; w.Code != http.StatusOK || replayed != (i > 0) {

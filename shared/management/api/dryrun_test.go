@@ -15,7 +15,7 @@ import (
 func (fx *callFixture) dryRun(t *testing.T, name, key, body string, header ...string) (status int, out api.DryRun) {
 	t.Helper()
 	before := fx.items.Items()
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		w := fx.call(within(ctx, api.Call{DryRun: true}), http.MethodPatch, name, key, body, header...)
 		if status = w.Code; status == http.StatusOK {
 			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
@@ -36,7 +36,7 @@ func TestDryRunShowsBeforeAndAfter(t *testing.T) {
 		t.Errorf("dry run of PATCH a = %d %s %s %+v, want 200 null, text \"new\" and a record of %s",
 			status, got.Before, got.After, got.AuditRecord, changeThing.Audit)
 	}
-	fx.outer(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
+	fx.sendOuter(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
 	if _, got := fx.dryRun(t, "a", goodKey, `{"description":"new"}`); !strings.Contains(string(got.Before),
 		`"text":"old"`) || !strings.Contains(string(got.After), `"text":"new"`) {
 		t.Errorf("dry run of PATCH a = before %s, after %s, want text \"old\", \"new\"", got.Before, got.After)
@@ -56,7 +56,7 @@ func TestDryRunShowsBeforeAndAfter(t *testing.T) {
 func TestDryRunWithIfMatch(t *testing.T) {
 	fx := newCallFixture(t)
 	var tag string
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`)
 		tag = fx.call(ctx, http.MethodGet, "a", goodKey, "").Header().Get("ETag")
 	})
@@ -71,13 +71,13 @@ func TestDryRunWithIfMatch(t *testing.T) {
 
 func TestDryRunHidesUnreadableObjects(t *testing.T) {
 	fx := newCallFixture(t)
-	fx.outer(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
+	fx.sendOuter(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
 	if status, got := fx.dryRun(t, "a", patchOnlyKey, `{"description":"new"}`); status != 200 ||
 		string(got.Before) != "null" || strings.Contains(string(got.After), "text") {
 		t.Errorf("dry run with a key without read access = %d %s %s, want 200 without the object",
 			status, got.Before, got.After)
 	}
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		for key, shown := range map[string]bool{patchOnlyKey: false, goodKey: true} {
 			w := fx.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", key, "")
 			if w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"text":"old"`) != shown ||
@@ -92,10 +92,10 @@ func TestDryRunHidesUnreadableObjects(t *testing.T) {
 // of its reads fails, so that its result is always complete.
 func TestDryRunWithFailingReads(t *testing.T) {
 	fx := newCallFixture(t)
-	fx.outer(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
+	fx.sendOuter(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
 	failed := 0
 	for n := 1; n <= 12; n++ {
-		fx.outer(t, func(ctx context.Context) {
+		fx.sendOuter(t, func(ctx context.Context) {
 			fx.readsUntilFailure.Store(int64(n))
 			w := fx.call(within(ctx, api.Call{DryRun: true}), http.MethodPost, "a/touch", goodKey, "")
 			fx.readsUntilFailure.Store(0)
@@ -119,7 +119,7 @@ func TestDryRunWithFailingReads(t *testing.T) {
 // refused, because a dry run cannot record the request for secrets.
 func TestADryRunShowsNoSecrets(t *testing.T) {
 	fx := newCallFixture(t)
-	fx.outer(t, func(ctx context.Context) {
+	fx.sendOuter(t, func(ctx context.Context) {
 		w := fx.call(within(ctx, api.Call{DryRun: true, Reveal: true}), http.MethodPatch, "a", goodKey, `{}`)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "not for both") {
 			t.Errorf("dry run with reveal = %d %s, want 400 with \"not for both\"", w.Code, w.Body)

@@ -134,7 +134,7 @@ func TestPanicIsExplained(t *testing.T) {
 		}, events.APIGatewayProxyRequest{Path: "/"})
 	if out.StatusCode != http.StatusBadGateway || strings.Contains(out.Body, "half of it") ||
 		!strings.Contains(log.String(), "the-request") {
-		t.Errorf("response to a panic = %+v, log %s, want 502 without the body and the request ID in the log",
+		t.Errorf("response to a panic = %+v, log %s, want 502 without \"half of it\", and the request ID in the log",
 			out, log.String())
 	}
 	problemIn(t, out)

@@ -91,7 +91,8 @@ func TestOnlyKnownOriginsAreAllowed(t *testing.T) {
 		for _, origin := range tt.known {
 			if w := browserRequest(t, s, http.MethodPost, api.KnownOrigins, "", origin); w.Code != http.StatusNoContent ||
 				w.Header().Get("Access-Control-Allow-Origin") != origin {
-				t.Errorf("POST from origin %q at %q = %d %s, want 204 and the origin allowed", origin, tt.address, w.Code, w.Body)
+				t.Errorf("POST from origin %q at %q = %d %s, allowed %q, want 204 and the origin allowed",
+					origin, tt.address, w.Code, w.Body, w.Header().Get("Access-Control-Allow-Origin"))
 			}
 		}
 		for _, origin := range tt.foreign {

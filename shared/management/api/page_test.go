@@ -35,7 +35,8 @@ func TestPageFitsPlatformLimit(t *testing.T) {
 		for pages := 0; len(got) < len(all); pages++ {
 			page := api.Slice(all, api.Page{Limit: limit, Offset: len(got)})
 			if len(page.Data) == 0 || pages > len(all) {
-				t.Fatalf("page %d at %d of %d = %d entries, want some", pages, len(got), len(all), len(page.Data))
+				t.Fatalf("page %d at %d of %d = %d entries, want some, and at most one page for each entry",
+					pages, len(got), len(all), len(page.Data))
 			}
 			if size := platformBytes(t, page); size > 5_001_000 {
 				t.Fatalf("page = %d bytes, want at most 5001000", size)

@@ -237,8 +237,9 @@ func middleware(route Route) func(huma.Context, func(huma.Context)) {
 }
 
 // identify finds the caller of an operation, unless the operation is public, and checks the
-// limits of the caller's key and account. It returns a context with the caller and, for a change,
-// with the change's audit record. waitRecorded waits until the use of the caller's key is recorded.
+// limits of the caller's key and account. It returns a context with the caller and, for a change, with a
+// read set and the data for the change's audit record. waitRecorded waits until the use of the caller's
+// key or session is recorded.
 func (s *Server) identify(
 	ctx context.Context, w http.ResponseWriter, r *http.Request, d Declaration, st *state,
 ) (_ context.Context, waitRecorded func(), err error) {

@@ -166,6 +166,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// do sends a request and returns the response and its body. header has names and values in turn.
 func (f *fixture) do(t *testing.T, method, target, key, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
@@ -331,7 +332,7 @@ func TestNamesOfParametersAreExact(t *testing.T) {
 	} {
 		r, body := f.do(t, "GET", thing+"x?"+query, goodKey, "")
 		if r.StatusCode != want || want == 400 && !strings.Contains(body, "write it as count") {
-			t.Errorf("GET with ?%s = %d %s, want %d", query, r.StatusCode, body, want)
+			t.Errorf("GET with ?%s = %d %s, want %d, and \"write it as count\" with 400", query, r.StatusCode, body, want)
 		}
 	}
 }
@@ -354,7 +355,8 @@ func TestTwoAuthorizationFieldsAreRefused(t *testing.T) {
 		f.server.ServeHTTP(w, r)
 		if w.Code != 401 || !strings.Contains(w.Body.String(), "more than one Authorization header") ||
 			strings.Contains(w.Body.String(), goodKey) {
-			t.Errorf("request with %d keys = %d %s, want 401 without the key", len(keys), w.Code, w.Body)
+			t.Errorf("request with the keys %q = %d %s, want 401 with \"more than one Authorization header\", without the key",
+				keys, w.Code, w.Body)
 		}
 	}
 }
