@@ -4,7 +4,7 @@
 // the set of operations that one function of the installation serves. The package derives routing, decoding and
 // validation, the scope check, the audit record of a refusal and the OpenAPI document from the declarations.
 // Other packages derive routes, grants and tools from them. Package huma, over net/http.ServeMux, decodes and
-// validates requests and writes the document. This package adds what else our contract requires.
+// validates requests and writes the document. This package adds everything else that our contract requires.
 //
 // The package knows no resource. A handler is a few lines that call a service in shared.
 // Handlers return faults (package fault), and only problem.go converts faults to status codes.

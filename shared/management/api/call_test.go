@@ -99,7 +99,8 @@ func (fx *callFixture) Query(ctx context.Context, q store.Query) ([]store.Item, 
 	return fx.items.Query(ctx, q)
 }
 
-type record struct {
+// thingItem is a stored thing.
+type thingItem struct {
 	Text string `dynamodbav:"text"`
 }
 
@@ -120,7 +121,7 @@ func newCallFixture(t *testing.T) *callFixture {
 			return &api.NoContent{}, nil
 		}),
 		read.HandledBy(func(ctx context.Context, in *thingIn) (*thingOut, error) {
-			var r record
+			var r thingItem
 			switch err := table.Get(ctx, at(in.Name), &r); {
 			case errors.Is(err, store.ErrNotFound):
 				return nil, fault.Missing("thing")
@@ -132,7 +133,7 @@ func newCallFixture(t *testing.T) *callFixture {
 			return out, nil
 		}),
 		touchThing.HandledBy(func(ctx context.Context, in *thingIn) (*api.NoContent, error) {
-			return &api.NoContent{}, table.Commit(ctx, store.Put(at(in.Name), record{"touched"}),
+			return &api.NoContent{}, table.Commit(ctx, store.Put(at(in.Name), thingItem{"touched"}),
 				audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 		changeThing.HandledBy(func(ctx context.Context, in *changeIn) (*changeOut, error) {
@@ -144,10 +145,10 @@ func newCallFixture(t *testing.T) *callFixture {
 				return nil, fault.New(fault.Conflict, "It is not to be changed.")
 			}
 			// The operation makes two commits. The change is in the second one.
-			if err := table.Commit(ctx, store.Put(store.Key{PK: "prepared#" + in.Name, SK: "."}, record{})); err != nil {
+			if err := table.Commit(ctx, store.Put(store.Key{PK: "prepared#" + in.Name, SK: "."}, thingItem{})); err != nil {
 				return nil, err
 			}
-			return &changeOut{}, table.Commit(ctx, store.Put(at(in.Name), record{in.Body.Description.Value}),
+			return &changeOut{}, table.Commit(ctx, store.Put(at(in.Name), thingItem{in.Body.Description.Value}),
 				audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 	})

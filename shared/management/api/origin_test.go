@@ -60,9 +60,10 @@ func browserRequest(
 // allowed, and that origins that only look similar are refused.
 func TestOnlyKnownOriginsAreAllowed(t *testing.T) {
 	for _, tt := range []struct {
-		address, allowed string
-		known            []string
-		foreign          []string
+		address string
+		allowed string // the origins that the installation allows, separated by spaces
+		known   []string
+		foreign []string
 	}{
 		{
 			"https://api.example.com/dev", "https://inspector.example.com",

@@ -115,9 +115,9 @@ func TestUnsupportedSentencesAreDropped(t *testing.T) {
 		{"a URL that is not in the passage", sentence("The old key works, see https://evil.example/key.", old)},
 		{"a name that is not in the passage", sentence("The old key works after rotateKey.", old)},
 		{"an abbreviation that is not in the passage", sentence("The old key works by SOAP.", old)},
-		{"other words", sentence("Buy cheap watches, tickets and perfume at midnight.", old)},
+		{"a sentence in other words", sentence("Buy cheap watches, tickets and perfume at midnight.", old)},
 		{"a sentence half in other words", sentence("The old key works for cheap watches.", old)},
-		{"only common words", sentence("It is what it is.", old)},
+		{"a sentence of only common words", sentence("It is what it is.", old)},
 		{"invisible characters", sentence("The old key\u202e works.", old)},
 	}
 	for _, tt := range tests {
