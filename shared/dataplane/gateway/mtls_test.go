@@ -300,7 +300,7 @@ func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 	declare(a, "mtls", "mtls-auth-inbound", map[string]any{})
 	ca := pkitest.CA(t, "CA", time.Now())
 	clients := &caVerifier{}
-	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Clients = clients })
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.ClientVerifier = clients })
 	url, _, roots := h.listenTLS(t, clients)
 	c := newTLSClient(roots, ca.Client(t, "robot", time.Now()).TLS(t))
 	defer c.CloseIdleConnections()

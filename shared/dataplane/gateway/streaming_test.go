@@ -162,9 +162,9 @@ func TestHTTP10ClientsGetNoTrailers(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeNeedsAConnection checks that the upstream gets an ordinary
+// TestUpgradeNeedsHijackableConnection checks that the upstream gets an ordinary
 // request if the response writer cannot be hijacked, as in a Lambda.
-func TestAnUpgradeNeedsAConnection(t *testing.T) {
+func TestUpgradeNeedsHijackableConnection(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) { writef(w, "upgrade: %q", r.Header.Get("Upgrade")) })
 	h := newFixture(t, artifact(route("GET /x", forward(backend.URL))))
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://shop.test/x", http.NoBody)
@@ -227,9 +227,9 @@ func TestWebSocketIsForwarded(t *testing.T) {
 	})
 }
 
-// TestUnrequestedSwitchIsRefused checks that an upstream's switch to another protocol becomes a 502, both after a
+// TestSwitchToUnrequestedProtocolIsRefused checks that an upstream's switch to another protocol becomes a 502, both after a
 // request without an upgrade and after a request to switch to WebSocket.
-func TestUnrequestedSwitchIsRefused(t *testing.T) {
+func TestSwitchToUnrequestedProtocolIsRefused(t *testing.T) {
 	backend := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
 		_, _ = http.ReadRequest(r)
 		writef(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")

@@ -38,7 +38,7 @@ func (d Declaration) tableAccess() (access store.TableAccess) {
 	if d.Audit != "" {
 		access.Writes = append(access.Writes, "audit-new")
 	}
-	if d.Repeatable() {
+	if d.TakesIdempotencyKey() {
 		access.Reads = append(access.Reads, responsePrefix)
 		access.Writes = append(access.Writes, responsePrefix)
 	}

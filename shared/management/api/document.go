@@ -271,7 +271,7 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 	header := func(name, description string, schema *huma.Schema) {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: description, Schema: schema})
 	}
-	if d.Repeatable() {
+	if d.TakesIdempotencyKey() {
 		header(idempotencyKeyHeader, "Makes the request safe to repeat: within 24 hours the same request with the same key "+
 			"is not carried out again, and is answered what the first one was.",
 			bounded(1, maxKeyBytes))

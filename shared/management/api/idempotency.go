@@ -85,7 +85,7 @@ func inProgressFault() *fault.Fault {
 // or "" if there is none or the operation does not accept it.
 func readIdempotencyKey(r *http.Request, d Declaration) (string, error) {
 	values := r.Header.Values(idempotencyKeyHeader)
-	if values == nil || !d.Repeatable() {
+	if values == nil || !d.TakesIdempotencyKey() {
 		return "", nil
 	}
 	invisible := func(c rune) bool { return c < '!' || c > '~' }

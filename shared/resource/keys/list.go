@@ -151,11 +151,13 @@ func (s *Service) ListConsumers(
 		if !in.Keys {
 			return nil
 		}
-		out, err = s.withKeys(ctx, v, records, out, in)
+		if out, err = s.withKeys(ctx, v, records, out, in); err != nil {
+			return err
+		}
 		if n := len(out); n < len(records) {
 			next = records[n-1].Name
 		}
-		return err
+		return nil
 	})
 	return out, next, total, err
 }
