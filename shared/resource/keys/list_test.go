@@ -1,0 +1,53 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gatewright/gatewright/shared/core/store"
+	"github.com/gatewright/gatewright/shared/core/store/memory"
+	"github.com/gatewright/gatewright/shared/resource/keys"
+)
+
+// failingQueries fails each query after the first remaining queries.
+type failingQueries struct {
+	store.Backend
+	remaining atomic.Int64
+}
+
+var errQuery = errors.New("the table is not available")
+
+// Query implements store.Backend.
+func (b *failingQueries) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
+	if b.remaining.Add(-1) < 0 {
+		return nil, "", errQuery
+	}
+	return b.Backend.Query(ctx, q)
+}
+
+// TestFailedReadOfListIsReturned checks that a list of consumers with keys returns the error of each of its queries.
+func TestFailedReadOfListIsReturned(t *testing.T) {
+	backend := &failingQueries{}
+	backend.remaining.Store(1 << 30)
+	fx := newFixtureOver(t, memory.New(), func(b store.Backend) store.Backend { backend.Backend = b; return backend })
+	fx.createBucket()
+	fx.createConsumer("first")
+	fx.createKey("first", keys.NewKey{})
+	const maxQueries = 100
+	for remaining := range maxQueries {
+		backend.remaining.Store(int64(remaining))
+		out, _, _, err := fx.keys.ListConsumers(fx.Context(), bucketAt(bucket), keys.Filter{}, all, keys.Include{Keys: true})
+		switch {
+		case err == nil && remaining > 1:
+			return // each query of the list has failed once
+		case err == nil:
+			t.Fatalf("ListConsumers() makes %d queries, want at least one for consumers and one for keys", remaining)
+		case !errors.Is(err, errQuery) || len(out) > 0:
+			t.Fatalf("ListConsumers() with failing query %d = %d consumers, %v, want none and %v", remaining+1, len(out), err,
+				errQuery)
+		}
+	}
+	t.Errorf("ListConsumers() fails with %d queries, want fewer queries", maxQueries)
+}
