@@ -25,7 +25,7 @@ type workCase struct {
 // workCases returns cheap and expensive schemas and arguments of up to a megabyte.
 func workCases() []workCase { return append(manyValueCases(), longTextCases()...) }
 
-// manyValueCases returns the cases of workCases in which many values are compared with schemas.
+// manyValueCases returns the cases of workCases that compare many values with schemas.
 func manyValueCases() []workCase {
 	// anyOf returns a schema of n alternatives.
 	anyOf := func(n int) string {
@@ -82,7 +82,7 @@ func manyValueCases() []workCase {
 	}
 }
 
-// longTextCases returns the cases of workCases in which texts and names are long.
+// longTextCases returns the cases of workCases with long texts and names.
 func longTextCases() []workCase {
 	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
 	address := `"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"`

@@ -34,7 +34,7 @@ func numberedNames() func(reflect.Type, string) string {
 // in one group must not change the name of a type in another group. Each name begins with the title of its
 // group. The part of the type's name that repeats the title is left out: in the group Key buckets, the type bucket
 // has the name KeyBucket, KeyBucketCreate has KeyBucketsCreate, and token has KeyBucketsToken. The types of this
-// package belong to no group, except lists: a List of bucket has the name KeyBucketList.
+// package belong to no group, except lists: the name of a list is the name of its entries' type, followed by List.
 type schemaNames struct {
 	// group is the title of the group whose operations are currently described.
 	group string
@@ -47,7 +47,7 @@ func (n *schemaNames) name(t reflect.Type, hint string) string {
 	}
 	name := huma.DefaultSchemaNamer(t, hint)
 	if t.PkgPath() == reflect.TypeFor[Problem]().PkgPath() {
-		// huma calls the lists of T ListT and CursorListT. Here both are TList.
+		// huma writes List or CursorList before the name of the entries' type. Here, List follows that name.
 		entry, ok := strings.CutPrefix(strings.TrimPrefix(name, "Cursor"), "List")
 		if !ok || !strings.Contains(t.Name(), "[") {
 			return name
