@@ -168,11 +168,11 @@ func compareWithTransport(t testing.TB, s script, server, client *tls.Config) (s
 
 	report := func(format string, args ...any) {
 		t.Helper()
-		t.Errorf("%s %q, seed %d, TLS %t: %s",
+		t.Errorf("%s %q, seed %d, TLS %t: %s; want what http.Transport does",
 			s.method, s.bytes, s.seed, s.secure, fmt.Sprintf(format, args...))
 	}
 	if ctx.Err() != nil {
-		report("the round trips did not end in time (ours %v, theirs %v), want an end", err, wantErr)
+		report("the round trips did not end in time (ours %v, theirs %v)", err, wantErr)
 	}
 	if !reflect.DeepEqual(got, want) {
 		for name, sentinel := range stricterCases {
@@ -181,7 +181,7 @@ func compareWithTransport(t testing.TB, s script, server, client *tls.Config) (s
 			}
 		}
 		if stricterCase == "" {
-			report("ours %+v (%v)\ntheirs %+v (%v), want the same outcome", got, err, want, wantErr)
+			report("ours %+v (%v)\ntheirs %+v (%v)", got, err, want, wantErr)
 		}
 	}
 
