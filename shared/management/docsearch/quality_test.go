@@ -176,10 +176,9 @@ func TestSearchQuality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	passages := len(index.Passages)
+	vectors, passages := index.Vectors(), len(index.Passages)
 	// plain is the index without the known questions.
-	plain := docsearch.NewIndex(index.WeightsDigest(), docsearch.Content{Passages: index.Passages},
-		index.Vectors()[:passages])
+	plain := docsearch.NewIndex(index.WeightsDigest(), docsearch.Content{Passages: index.Passages}, vectors[:passages])
 	get := func() ([]byte, error) { return weights, nil }
 	searchWith := func(s *docsearch.Searcher) func(*testing.T, string) docsearch.SearchResult {
 		return func(t *testing.T, question string) docsearch.SearchResult {
@@ -231,7 +230,6 @@ func TestSearchQuality(t *testing.T) {
 	}
 	// Test questions without a similar known question: all, those found first, and those among the first five.
 	var far, farFirst, farFive int
-	vectors := index.Vectors()
 	for _, q := range answerable[corpus.HeldOut] {
 		vector, nearest := semantic.Vector(q.Text), float32(0)
 		for i := range index.Questions {
