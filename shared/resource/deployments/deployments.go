@@ -15,7 +15,6 @@
 package deployments
 
 import (
-	"context"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/core/auth"
@@ -48,14 +47,6 @@ type Buckets interface {
 }
 
 var _ Buckets = (*keys.Service)(nil)
-
-// Uploads creates upload addresses and removes uploaded objects.
-type Uploads interface {
-	// PresignPut returns an address to which anyone may PUT one object at key for blob.UploadValidity. The address is a secret.
-	PresignPut(ctx context.Context, key string) (string, error)
-	// Delete removes the object at key, if it exists.
-	Delete(ctx context.Context, key string) error
-}
 
 // Service implements the operations. It is safe for concurrent use.
 type Service struct {
