@@ -283,6 +283,42 @@ func TestOnlyProductHasWeights(t *testing.T) {
 	}
 }
 
+// TestProgramsContainNoTemplates checks that no program can execute a template of text/template or html/template.
+// A template looks up methods by name, so the linker keeps the exported methods of all types in such a program. In the
+// server, that is 12 MB.
+func TestProgramsContainNoTemplates(t *testing.T) {
+	if _, err := product(); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := filepath.Join(folder, "gatewright")
+	if err := gobuild.Build(t.Context(), repository, gobuild.Client, client); err != nil {
+		t.Fatal(err)
+	}
+	binaries := filepath.Join(folder, "binaries", runtime.GOARCH)
+	files := []string{client, filepath.Join(binaries, server)}
+	for _, s := range functions.Services() {
+		files = append(files, filepath.Join(binaries, s.Name, "container"))
+	}
+	// The table of functions is in stripped programs too.
+	const executes, always = "text/template.(*state).evalField\x00", "runtime.main\x00"
+	for _, file := range files {
+		program, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(program, []byte(always)) {
+			t.Errorf("%s contains %q = false, want true as in every Go program", file, always)
+		}
+		if bytes.Contains(program, []byte(executes)) {
+			t.Errorf("%s contains %q = true, want false: `go build -ldflags=-dumpdep` shows what calls it", file, executes)
+		}
+	}
+}
+
 // TestTarFileEqualsLayout checks that the tar file has the files of the layout, and no owners, times or modes of this
 // machine.
 func TestTarFileEqualsLayout(t *testing.T) {

@@ -53,7 +53,6 @@ func IsUsage(err error) bool {
 func Prepare(root *cobra.Command, version string) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Version = version
-	root.SetVersionTemplate("{{.Version}}")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
@@ -82,6 +81,7 @@ func Prepare(root *cobra.Command, version string) {
 // although cobra would show the help of the parent command without an error. On a terminal, help is wrapped at the
 // terminal's width. A failure to write help is an error.
 func Execute(ctx context.Context, root *cobra.Command) (executed *cobra.Command, err error) {
+	addVersionFlag(root)
 	showHelp, writeErr := root.HelpFunc(), error(nil)
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if isHelpForUnknownCommand(cmd) {
@@ -102,6 +102,22 @@ func Execute(ctx context.Context, root *cobra.Command) (executed *cobra.Command,
 		err = RequireCommand(executed, executed.Flags().Args())
 	}
 	return executed, err
+}
+
+// addVersionFlag makes root print its version, and nothing else, if it is called with --version. cobra's own flag can only
+// do that with a template, and a program that calls text/template contains all exported methods of all its types.
+// That is 12 MB of the server.
+func addVersionFlag(root *cobra.Command) {
+	version, run := root.Version, root.RunE
+	root.Version = "" // without a version, cobra adds no flag
+	requested := root.Flags().BoolP("version", "v", false, "version for "+root.Name())
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *requested {
+			_, err := io.WriteString(cmd.OutOrStdout(), version)
+			return err
+		}
+		return run(cmd, args)
+	}
 }
 
 // isHelpForUnknownCommand reports whether --help follows an argument that is not a command of cmd.
