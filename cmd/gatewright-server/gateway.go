@@ -51,7 +51,7 @@ func isGatewaySetting(s *config.Setting) bool {
 	case config.VarConnectionsPerAddress:
 		s.Default = "no bound; 1000 with the PROXY protocol"
 	default:
-		return s.Kind == config.Process || s.Kind == config.Clients
+		return s.Kind == config.Process || s.Kind == config.Listening
 	}
 	return true
 }

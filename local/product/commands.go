@@ -171,7 +171,7 @@ func (p Program) settingsHelp() string {
 		if p.server {
 			s.Default = cmp.Or(s.Server, s.Default)
 		}
-		return s.Kind == config.Run || s.Kind == config.Clients
+		return s.Kind == config.Run || s.Kind == config.Listening
 	})
 }
 

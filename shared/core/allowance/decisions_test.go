@@ -361,16 +361,17 @@ func TestRefundBatchHasDifferentAllowances(t *testing.T) {
 func TestPendingReturnsAreBounded(t *testing.T) {
 	pl := newBackend().open(1)
 	for range maxPendingReturns + 5 {
-		pl.enqueueReturn(minutePeriod(), 1)
+		pl.scheduleRefund(refund{period: minutePeriod(), n: 1})
 	}
 	if n := len(pl.pending.refunds); n != maxPendingReturns {
-		t.Errorf("pending refunds after %d calls of enqueueReturn() = %d, want %d", maxPendingReturns+5, n, maxPendingReturns)
+		t.Errorf("pending refunds after %d calls of scheduleRefund() = %d, want %d", maxPendingReturns+5, n,
+			maxPendingReturns)
 	}
 	pl = newBackend().open(1)
-	pl.enqueueReturn(minutePeriod(), 0)
-	pl.enqueueReturn(minutePeriod(), -1)
+	pl.scheduleRefund(refund{period: minutePeriod(), n: 0})
+	pl.scheduleRefund(refund{period: minutePeriod(), n: -1})
 	if n := len(pl.pending.refunds); n != 0 {
-		t.Errorf("pending refunds after enqueueReturn(0) and enqueueReturn(-1) = %d, want 0", n)
+		t.Errorf("pending refunds after scheduleRefund() of 0 and of -1 units = %d, want 0", n)
 	}
 }
 

@@ -210,7 +210,7 @@ func TestAppliedRefundIsNotRepeated(t *testing.T) {
 	if err := pl.ledger.lease(t.Context(), p, 100, 50); err != nil {
 		t.Fatal(err)
 	}
-	pl.enqueueReturn(p, 5)
+	pl.scheduleRefund(refund{period: p, n: 5})
 	if err := pl.ledger.release(t.Context(), pl.pending.refunds...); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestFailedRefundsOfBatchAreKept(t *testing.T) {
 		if err := pl.ledger.lease(t.Context(), p, 100, 50); err != nil {
 			t.Fatal(err)
 		}
-		pl.enqueueReturn(p, 5)
+		pl.scheduleRefund(refund{period: p, n: 5})
 	}
 	if err := pl.ledger.release(t.Context(), pl.pending.refunds[0]); err != nil {
 		t.Fatal(err)

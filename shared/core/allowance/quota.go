@@ -109,7 +109,7 @@ func (pl *Pool) refund(a Allowance, n int64) {
 		}
 		s.leased -= n
 	}
-	pl.enqueueReturn(key.period, n)
+	pl.scheduleRefund(refund{period: key.period, n: n})
 }
 
 const (

@@ -8,8 +8,8 @@ import (
 )
 
 // Run sweeps once per interval until ctx ends. Then it calls Drain, for at most 2 s. An instance that can run in the
-// background calls Run. An instance that cannot (a Lambda) sweeps when it leases: it returns its units of one allowance
-// during requests for other allowances.
+// background calls Run. An instance that cannot run in the background (a Lambda) does not call Run: it sweeps after a
+// lease if a sweep is due (see sweepWhenDue).
 func (pl *Pool) Run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -40,8 +40,9 @@ func (pl *Pool) sweepWhenDue(ctx context.Context) {
 	pl.logError(ctx, pl.sweep(ctx))
 }
 
-// sweep forgets periods that have ended, and returns units that this instance has not spent for some time
-// (a quarter of the period, at most 30 s). Units that could not be returned are kept for the next sweep.
+// sweep forgets periods that ended some time ago (see maxPeriodMemory), returns units that this instance is not
+// expected to spend, and writes the journals that would soon be presumed dead. It checks an allowance once per quarter
+// of its period, and at least once per 30 s. Units that could not be returned are kept for the next sweep.
 func (pl *Pool) sweep(ctx context.Context) error {
 	pl.swept.Store(pl.now().UnixNano())
 	pl.collect(ctx, false)
@@ -95,9 +96,9 @@ func (pl *Pool) collect(ctx context.Context, all bool) {
 // evictionCandidates is the number of slots that an eviction considers.
 const evictionCandidates = 8
 
-// evict removes one slot to make space for another: the one with the fewest tokens of a few candidates. So a flood of
-// new names mostly evicts its own slots. If this slot is in use, evict removes none, and the shard grows. The caller
-// must hold the shard's lock.
+// evict makes space for another slot. It compares a few slots and removes the slot with the fewest tokens. Slots of new
+// names have few tokens, so a flood of new names mostly evicts its own slots. If the chosen slot is in use, evict
+// removes none, and the shard grows. The caller must hold the shard's lock.
 func (pl *Pool) evict(sh *shard) {
 	var victim slotKey
 	var chosen *slot
@@ -115,7 +116,8 @@ func (pl *Pool) evict(sh *shard) {
 	}
 }
 
-// remove evicts a slot and schedules the return of its units, unless it is in use. It reports whether it did so.
+// remove marks a slot as evicted and schedules the return of its units, unless the slot is in use. It reports whether
+// it did so. The caller then deletes the slot from its shard.
 func (pl *Pool) remove(s *slot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,11 +135,9 @@ type pendingReturns struct {
 	refunds []refund
 }
 
-// maxPendingReturns limits the memory of an instance whose table does not respond. Beyond
-// it parts of leases are not returned, so their units are lost until their periods end.
+// maxPendingReturns is the maximum number of scheduled refunds. It limits the memory of an instance whose table does
+// not respond. Further refunds are dropped, so their units are lost until their periods end.
 const maxPendingReturns = 4096
-
-func (pl *Pool) enqueueReturn(p period, n int64) { pl.scheduleRefund(refund{period: p, n: n}) }
 
 // scheduleRefund schedules the return of units with the next flush.
 func (pl *Pool) scheduleRefund(r refund) {
@@ -152,7 +152,7 @@ func (pl *Pool) scheduleRefund(r refund) {
 	}
 }
 
-// flushReturns returns the scheduled refunds to the table, and keeps the refunds that failed.
+// flushReturns writes the scheduled refunds to the table. Refunds that failed stay scheduled for the next flush.
 func (pl *Pool) flushReturns(ctx context.Context) error {
 	pl.pending.mu.Lock()
 	due := pl.pending.refunds

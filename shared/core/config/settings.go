@@ -64,9 +64,9 @@ type Kind int
 const (
 	// Run settings are read by the local run.
 	Run Kind = iota
-	// Clients settings are those of a Listener. A gateway in Lambda, which has no listener, uses
+	// Listening settings are those of a Listener. A gateway in Lambda, which has no listener, uses
 	// only the limits for heads, the trusted proxies and the setting for net/http.
-	Clients
+	Listening
 	// Function settings are for functions in Lambda: the infrastructure sets them, and the local run chooses their values itself.
 	Function
 	// Process settings are for the gateway in a separate process,
@@ -297,7 +297,7 @@ func listenerSettings() []Setting {
 	var out []Setting
 	add := func(name, value, lowest, highest string) {
 		s := descriptions[name]
-		s.Name, s.Kind, s.Range = name, Clients, lowest+" to "+highest
+		s.Name, s.Kind, s.Range = name, Listening, lowest+" to "+highest
 		if s.Default == "" {
 			s.Default = value
 		}
@@ -315,18 +315,18 @@ func listenerSettings() []Setting {
 	}
 	return append(out,
 		Setting{
-			VarTrustedProxies, Clients, "", "", "prefixes with spaces between",
+			VarTrustedProxies, Listening, "", "", "prefixes with spaces between",
 			"the addresses of proxies and load balancers of your own, such as 10.0.0.0/8",
 			": their `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed, nobody else's, and [a client's " +
 				"address is what they say](gateway-process.md#behind-a-proxy)",
 		},
 		Setting{
-			VarProxyProtocol, Clients, "false", "", "true or false",
+			VarProxyProtocol, Listening, "false", "", "true or false",
 			"each connection from a trusted proxy begins with a header of the PROXY protocol",
 			", version 1 or 2, with the client's address; without one it is closed. Connections from elsewhere have none",
 		},
 		Setting{
-			VarStandardHTTP, Clients, "false", "", "true or false",
+			VarStandardHTTP, Listening, "false", "", "true or false",
 			"the standard library alone reads requests and sends them to upstreams",
 			", without our own parsers: for [an incident](security.md#if-a-parser-is-at-fault)",
 		},
@@ -447,7 +447,7 @@ func Nearest(typed string, names []string, maxDistance int) (nearest string, ok 
 	return nearest, distance(typed, nearest) <= maxDistance
 }
 
-// DidYouMean returns the question whether name was meant, in the wording of all programs and files.
+// DidYouMean returns the question "did you mean NAME?", which all programs use after a misspelled name.
 func DidYouMean(name string) string { return "did you mean " + name + "?" }
 
 // distance returns the Levenshtein distance: the number of letters to insert, delete or replace.

@@ -18,7 +18,7 @@ import (
 // docs/gateway-process.md with config.Settings. With -update it writes the tables.
 func TestSettingsAreDocumented(t *testing.T) {
 	checkDocumented(t, "../../../docs/local-run.md",
-		map[string]config.Kind{"settings": config.Run, "bounds": config.Clients})
+		map[string]config.Kind{"settings": config.Run, "bounds": config.Listening})
 	checkDocumented(t, "../../../docs/gateway-process.md", map[string]config.Kind{"process": config.Process})
 }
 

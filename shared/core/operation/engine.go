@@ -18,15 +18,15 @@ import (
 type Options struct {
 	// Now is the clock. It does not have to agree with other workers' clocks.
 	Now func() time.Time
-	// Random is the source for the names of leases: crypto/rand.Reader outside tests.
+	// Random is the source of the random IDs of lease owners. Use crypto/rand.Reader outside tests.
 	Random io.Reader
 	// Log receives the causes of failures, which clients never see.
 	Log *slog.Logger
 	// Jitter returns a pause below limit. limit is positive. If Jitter is nil, pauses are random.
 	Jitter func(limit time.Duration) time.Duration
 	// Slice is the time for which HandleStream and Sweep work on one operation before they release it,
-	// so that a long operation does not delay others; 0 means 20 seconds. The stream then delivers the
-	// operation again: the write of its last step, which also releases it, changes its record.
+	// so that a long operation does not delay others; 0 means 20 seconds. The write that releases the
+	// operation changes its record, so the stream then delivers the operation again.
 	//
 	// A Lambda receives the next batch of a shard only after it has returned. If a cascade ran to its end, every
 	// build of the shard would wait. One step per stream record would be fair too, but each step would cost an
@@ -116,8 +116,8 @@ func (e *Engine) run(ctx context.Context, id string, until time.Time) (Record, e
 	return e.work(ctx, r, e.ids.New("work", 16), until)
 }
 
-// work advances r as Run describes. Its leases have the given owner. It begins no
-// step at or after the time until; a zero until means no limit.
+// work advances r as Run describes. Its leases have the given owner. The parameter until is the time from which work
+// begins no more steps. If until is zero, there is no such time.
 func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Time) (Record, error) {
 	if r.Ended() {
 		return r, nil
@@ -186,8 +186,8 @@ func (e *Engine) definitionOf(ctx context.Context, r Record) (Definition, bool) 
 }
 
 const (
-	// commitTimeout is the maximum time of a commit, and again of the read after a failed commit. Both can take this
-	// time even if the context has ended. The engine reserves it once before a context's deadline.
+	// commitTimeout is the timeout of a commit, and also the timeout of the read after a failed commit. Both continue even
+	// if the context has ended. mustStop reserves time for the commit before the context's deadline, but not for the read.
 	commitTimeout = 4 * time.Second
 	// minStepTime is the minimum remaining time for beginning a step.
 	minStepTime = 2 * time.Second

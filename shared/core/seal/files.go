@@ -30,7 +30,8 @@ var _ Wrapper = (*Files)(nil)
 // OpenFiles returns the Files for a key file. It does not read or create files.
 func OpenFiles(path string) *Files { return &Files{path: path, keys: map[string][]byte{}} }
 
-// Current returns the wrapped form of the key in the key file, as Generate does. It creates the file if it does not exist.
+// Current returns the wrapped form of the key in the key file. Generate returns the same form of the next key. Current
+// creates the file if it does not exist.
 func (f *Files) Current(ctx context.Context) ([]byte, error) { return f.wrapped(ctx, OpenFile(f.path)) }
 
 // Generate implements Wrapper. The key is on disk, in the file for the next key, before Generate returns.
@@ -44,14 +45,14 @@ func (f *Files) wrapped(ctx context.Context, file *File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	check, err := Check(ctx, file)
+	identifier, err := Check(ctx, file)
 	if err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.keys[check] = key
-	return []byte(check), nil
+	f.keys[identifier] = key
+	return []byte(identifier), nil
 }
 
 // Unwrap implements Wrapper. It remembers keys that it has read.
@@ -66,18 +67,18 @@ func (f *Files) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 	return key, err
 }
 
-// find returns the path of the file with the key whose wrapped form is check, and the key.
-func (f *Files) find(ctx context.Context, check string) (path string, key []byte, err error) {
+// find returns the path and the key of the file whose key has the given wrapped form.
+func (f *Files) find(ctx context.Context, wrapped string) (path string, key []byte, err error) {
 	for _, path := range []string{f.path, f.path + NextFile} {
 		file := ExistingFile(path)
-		identifier, err := f.wrapped(ctx, file)
+		found, err := f.wrapped(ctx, file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
 			return "", nil, err
 		}
-		if string(identifier) == check {
+		if string(found) == wrapped {
 			key, err := file.Root(ctx)
 			return path, key, err
 		}

@@ -29,7 +29,8 @@ var purposes = map[string]RotationPolicy{
 	"custom-domain": Pinned,
 	// These hashes are names of artifacts. An existing name stays valid, because nothing compares it with a new hash.
 	"artifact": Fresh,
-	// These hashes are in texts that clients and processes hold for minutes: cursors, passes, upload addresses.
+	// These hashes are in texts that clients and processes hold for minutes: list cursors, the tokens of package relay
+	// (passes) and upload URLs.
 	"list-cursor": Fresh,
 	"relay-pass":  Fresh,
 	"upload":      Fresh,

@@ -55,7 +55,7 @@ type keyStore struct {
 	wrapped []byte
 	reads   int
 	err     error
-	// before is called once, when a Load has found nothing, before that Load returns.
+	// before is called once, in the first call of Load: after Load has read the key, and before it returns.
 	before func()
 }
 
@@ -71,7 +71,7 @@ func (s *keyStore) Load(context.Context) (*seal.StoredRing, error) {
 	return ringOf(wrapped), s.err
 }
 
-// ringOf returns a ring with a first root key that has the wrapped form wrapped. It returns nil if wrapped is nil.
+// ringOf returns a ring with one root key, whose wrapped form is the argument. It returns nil if the argument is nil.
 func ringOf(wrapped []byte) *seal.StoredRing {
 	if wrapped == nil {
 		return nil

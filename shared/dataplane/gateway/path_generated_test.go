@@ -134,8 +134,8 @@ var (
 	everyServer = map[string]pathReader{"nginx": nginx, "tomcat": tomcat, "mux": mux, "matrix": matrix, "express": express}
 )
 
-// ignoringEmpty returns a pathReader like read that also ignores a slash at the end.
-func ignoringEmpty(read pathReader) pathReader {
+// ignoringTrailingSlash returns a pathReader like read that also ignores a slash at the end.
+func ignoringTrailingSlash(read pathReader) pathReader {
 	return func(target string) ([]string, error) {
 		segments, err := read(target)
 		if last := len(segments) - 1; last > 0 && segments[last] == "" {
@@ -238,7 +238,7 @@ func (w *wire) send(method, target string) (status int, body string) {
 // a path, no kind of upstream must interpret the path that it receives as the path of another route.
 // Upstreams that normalize paths must not interpret the client's path as the path of another route either.
 func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
-	const perMode = 6000
+	const perCase = 6000
 	for _, test := range []struct {
 		name  string
 		mode  project.PathMode
@@ -280,7 +280,7 @@ func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
 			w := &wire{t: t, address: h.URL}
 			random := rand.New(rand.NewPCG(7, uint64(len(test.table)))) // so that each run has the same paths
 			served, refused := 0, 0
-			for range perMode {
+			for range perCase {
 				method, target := "GET", generateTarget(random)
 				if n := random.IntN(10); n < 3 {
 					method = []string{"HEAD", "HEAD", "POST"}[n]
@@ -302,24 +302,25 @@ func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
 				for name, read := range everyServer {
 					checkServed(t, method+" "+target, arrived, name, read, table, number)
 					if !strings.HasSuffix(arrived, "/") {
-						checkServed(t, method+" "+target, arrived, name+", which takes /a/ for /a", ignoringEmpty(read), table, number)
+						checkServed(t, method+" "+target, arrived, name+", which takes /a/ for /a",
+							ignoringTrailingSlash(read), table, number)
 					}
 				}
 				for name, read := range normalizing {
 					checkServed(t, method+" "+target, target, name, read, table, number)
 				}
 			}
-			t.Logf("of %d paths %d were served, %d refused", perMode, served, refused)
-			if served < perMode/8 || refused > perMode*3/4 {
+			t.Logf("of %d paths %d were served, %d refused", perCase, served, refused)
+			if served < perCase/8 || refused > perCase*3/4 {
 				t.Errorf("of %d paths %d served and %d refused, want at least %d served and at most %d refused",
-					perMode, served, refused, perMode/8, perMode*3/4)
+					perCase, served, refused, perCase/8, perCase*3/4)
 			}
 		})
 	}
 }
 
-// checkServed fails if an upstream, by its interpretation of a path, serves
-// another path of the table than the route that the gateway has chosen.
+// checkServed fails the test if an upstream that interprets the path arrived with read serves another route of the
+// table than the gateway. number is the index of the gateway's route in the table.
 func checkServed(t *testing.T, target, arrived, name string, read pathReader, table []string, number string) {
 	t.Helper()
 	segments, err := read(strings.ReplaceAll(arrived, "é", "%C3%A9"))
@@ -346,8 +347,8 @@ func canonicalTable(table []string) []string {
 	return out
 }
 
-// TestOrdinaryPathsAreServed checks that paths with unusual but unambiguous characters are served.
-func TestOrdinaryPathsAreServed(t *testing.T) {
+// TestUnambiguousPathsAreServed checks that paths with unusual but unambiguous characters are served.
+func TestUnambiguousPathsAreServed(t *testing.T) {
 	backend := serve(t, echo)
 	h := newFixture(t, artifact(route("GET /v1/{name}", forward(backend.URL)),
 		route("GET /v1/{name}/keys/{id}", forward(backend.URL)), route("GET /v1/admin", forward(backend.URL))))

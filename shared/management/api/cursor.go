@@ -68,7 +68,7 @@ type CursorList[T any] struct {
 // Cursors creates and opens the cursors of lists. It is safe for concurrent use.
 type Cursors struct{ hasher *seal.Hasher }
 
-// OpenCursors returns the Cursors of an installation. Operations that use them have the use RootKey.
+// OpenCursors returns the Cursors of an installation. An operation that uses them must list RootKey in its Uses.
 func OpenCursors(p installation.Parts) Cursors { return Cursors{p.Hasher("list-cursor")} }
 
 // Open returns the position after which a page begins, or "" for the beginning
@@ -79,7 +79,7 @@ func (c Cursors) Open(ctx context.Context, in After) (position string, err error
 	}
 	encoded, signature, _ := strings.Cut(in.After, ".")
 	raw, decodeErr := base64.RawURLEncoding.DecodeString(encoded)
-	valid, err := c.hasher.Matches(ctx, signedPosition(in.list, string(raw)), signature)
+	valid, err := c.hasher.Matches(ctx, textToSign(in.list, string(raw)), signature)
 	if err != nil {
 		return "", err
 	}
@@ -113,7 +113,8 @@ func RespondCursors[V, T any](
 		if n < len(values) {
 			nextPosition = position(values[n-1])
 		}
-		// With a cursor, the remaining number of entries is not known.
+		// NewList chose the limit by offset and total, which do not show whether entries follow a page with a cursor.
+		// nextPosition shows it.
 		list.Limit = page.StorePage().Limit
 		if nextPosition != "" && n > 0 {
 			list.Limit = n
@@ -141,7 +142,8 @@ func (c Cursors) Next(ctx context.Context, in After, position string) (next *str
 }
 
 func (c Cursors) sign(ctx context.Context, list, position string) (string, error) {
-	return c.hasher.Hash(ctx, signedPosition(list, position))
+	return c.hasher.Hash(ctx, textToSign(list, position))
 }
 
-func signedPosition(list, position string) string { return position + "\x00" + list } // no position contains a NUL
+// textToSign returns a text that is unique to the list and the position, because no position contains a NUL.
+func textToSign(list, position string) string { return position + "\x00" + list }

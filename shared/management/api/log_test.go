@@ -52,10 +52,11 @@ func watchedServer(t *testing.T, o telemetry.Options) (*api.Server, *bytes.Buffe
 	return server, log
 }
 
-func change(server *api.Server, name string) { changeWithin(context.Background(), server, name) }
+func change(server *api.Server, name string) { changeWithContext(context.Background(), server, name) }
 
-// changeWithin sends a change of the thing with a name. The query, a header and the body contain "hidden".
-func changeWithin(ctx context.Context, server *api.Server, name string) {
+// changeWithContext sends a request that changes the thing called name. The query, a header and the body contain
+// "hidden".
+func changeWithContext(ctx context.Context, server *api.Server, name string) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPatch, "/v1/accounts/acme/things/"+name+"?q=hidden-query",
 		strings.NewReader(`{"secret":"hiddenbody"}`))
 	r.Header.Set("Authorization", "Bearer "+goodKey)
@@ -69,7 +70,7 @@ const documentation = "../../../docs/observability.md"
 func TestRequestLogLineIsDocumented(t *testing.T) {
 	c := telemetrytest.New(t)
 	server, log := watchedServer(t, telemetry.Options{Tracer: c.Tracer, Metrics: true})
-	changeWithin(api.WithCall(t.Context(), api.Call{Source: "mcp"}), server, "broken")
+	changeWithContext(api.WithCall(t.Context(), api.Call{Source: "mcp"}), server, "broken")
 	line := telemetrytest.Line(t, log.Bytes(), "request")
 	for name, want := range map[string]any{
 		"source": "mcp", "within": "", "dryRun": false,
@@ -111,9 +112,14 @@ func TestAKeyInThePathIsNotLogged(t *testing.T) {
 	}
 }
 
+// TestFirstRequestIsColdStart checks that coldStart is true for the first request only. It also checks the units and
+// the absent attributes of the second request.
 func TestFirstRequestIsColdStart(t *testing.T) {
 	server, log := watchedServer(t, telemetry.Options{})
 	change(server, "one")
+	if line := telemetrytest.Line(t, log.Bytes(), "request"); line["coldStart"] != true {
+		t.Errorf("first line = %s, want coldStart true", log)
+	}
 	log.Reset()
 	change(server, "two")
 	line := telemetrytest.Line(t, log.Bytes(), "request")

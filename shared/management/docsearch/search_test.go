@@ -63,7 +63,7 @@ func pagesIndexFor(t *testing.T, weights []byte) *docsearch.Index {
 		pagesIndex.searcher = docsearch.New(pagesIndex.index, func() ([]byte, error) { return weights, nil })
 	})
 	if pagesIndex.index == nil {
-		t.Fatal("index of the random weights = nil, want one")
+		t.Fatal("minilm.Read(random weights) has failed, so there is no index, want no error")
 	}
 	return pagesIndex.index
 }
@@ -97,7 +97,7 @@ func TestSearchWithoutWeightsIsLexical(t *testing.T) {
 		{"a word", "firewall", "tunnels.md#"},
 		{"a word in another form", "rotated", "keys.md#rotation"},
 		{"a word of the title", "tunnels", "tunnels.md#"},
-		{"a word of only a known question", "intranet", "tunnels.md#"},
+		{"a word that occurs only in a known question", "intranet", "tunnels.md#"},
 		{"the rarer word decides", "key firewall", "tunnels.md# keys.md# keys.md#rotation"},
 		{"no word of any passage", "giraffe", ""},
 		{"only common words", "is it of the", ""},
@@ -215,9 +215,9 @@ func TestWeightsAreReadOnceAtFirstSearch(t *testing.T) {
 	}
 }
 
-// TestWeightsOfAnotherIndexAreNotUsed checks that weights are not used if the index was created with
-// other weights, because the vectors are not comparable. Nor are weights used that are invalid or
-// that cannot be read, and a search does not try to read such weights again.
+// TestWeightsOfAnotherIndexAreNotUsed checks that a search does not use weights if the index was created with other
+// weights, because the vectors are not comparable. It also does not use weights that are invalid or cannot be read,
+// and does not try to read them again.
 func TestWeightsOfAnotherIndexAreNotUsed(t *testing.T) {
 	file := minilmtest.Random(t)
 	index := docsearch.NewIndex([32]byte{1}, pages, make([]minilm.Vector, len(pages.Texts())))
@@ -257,7 +257,7 @@ func TestSearchStopsWithContext(t *testing.T) {
 	search(t, s, question, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	// A cached vector needs no slot.
+	// The vector of this question is cached, so Search does not wait for a core to compute it.
 	if _, err := s.Search(ctx, question, 1); err != nil {
 		t.Errorf("Search() of a cached question error = %v, want none", err)
 	}

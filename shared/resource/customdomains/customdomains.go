@@ -179,8 +179,8 @@ type CreateInput struct {
 //
 // Forbidden for a new hostname if the account has reached limits.CustomDomains.
 //
-// Conflict if the account already has the hostname and the input has another stage or alias, no deployment, or one that is
-// already mapped. Also Conflict if the custom domain already has MaxDeployments.
+// Conflict if the account already has the hostname and the input has another stage or alias, names no deployment, or
+// names a deployment that is already mapped. Also Conflict if the custom domain already has MaxDeployments.
 //
 // Create does not reveal whether another account has the hostname: only a caller that proves its ownership learns this.
 func (s *Service) Create(ctx context.Context, owner auth.Owner, input CreateInput) (Domain, error) {
@@ -321,13 +321,14 @@ func (s *Service) find(ctx context.Context, owner auth.Owner, text string) (reco
 	return r, err
 }
 
-// Update makes a deployment the served one. If the custom domain does not have the deployment yet, the deployment
-// replaces the served one, even if notDefault is true. If the custom domain already has the deployment, Update moves it
-// to the first place. If notDefault is true, Update moves nothing in this case: it only checks that the deployment is
-// not the served one of several. If deployment is "", Update removes all deployments.
+// Update changes the deployments of a custom domain. If deployment is "", Update removes all of them. If the custom
+// domain does not have the deployment yet, the deployment replaces the served one, even if notDefault is true. If the
+// custom domain already has the deployment, Update moves it to the first place, so that it is served. If notDefault is
+// true in this case, Update does not change the order.
 //
 // Update returns NotFound for a custom domain or deployment that is missing or invisible, Invalid for a deployment of a
-// working copy, and Conflict if notDefault is true for the served deployment of several.
+// working copy, and Conflict if notDefault is true, the deployment is the served one, and the custom domain has other
+// deployments.
 func (s *Service) Update(
 	ctx context.Context, owner auth.Owner, hostname, deployment string, notDefault bool,
 ) (Domain, error) {

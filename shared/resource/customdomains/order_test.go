@@ -22,7 +22,8 @@ import (
 
 const challengePath = "/.well-known/acme-challenge/"
 
-// challengeFixture is a fixture with a certificate authority, and with the directory of gateways that respond to challenges.
+// challengeFixture is a fixture with a certificate authority, and with the Directory that responds to challenges in
+// gateways.
 type challengeFixture struct {
 	*fixture
 	authority *fakeAuthority
@@ -30,7 +31,8 @@ type challengeFixture struct {
 	gateways  *customdomains.Directory
 }
 
-// requestChallenge returns the response to an HTTP-01 request, or "" if the gateway does not respond to it.
+// requestChallenge advances the clock by Staleness, sends an HTTP-01 request to the gateway, and returns the response,
+// or "" if the gateway does not respond to it.
 func (fx *challengeFixture) requestChallenge(host, path string) string {
 	fx.Helper()
 	fx.setClock(fx.clock().Add(customdomains.Staleness))
@@ -93,8 +95,8 @@ func (fx *challengeFixture) attempt(succeed bool) {
 	fx.authority.slow = true
 	fx.setClock(domain.Certificate.Next)
 	r := fx.run(domain.Certificate.Operation)
-	fx.wantChallenge(map[bool]string{true: "the answer"}[fx.authority.orders[len(fx.authority.orders)-1]],
-		!fx.authority.orders[len(fx.authority.orders)-1])
+	byHTTP := fx.authority.orders[len(fx.authority.orders)-1]
+	fx.wantChallenge(map[bool]string{true: "the answer"}[byHTTP], !byHTTP)
 	fx.setClock(r.DueOn)
 	if r = fx.run(r.ID); r.Ended() {
 		fx.Errorf("order while the authority is slow = %+v, want it not to end", r)
@@ -185,7 +187,8 @@ func TestIssuanceFailureIsRecorded(t *testing.T) {
 		created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		finish("certify-" + created.ID + "-1")
 		before, err := fx.Read(t.Context(), acme, api)
-		// The renewal uses the same challenge type.
+		// Orders with odd numbers use TLS-ALPN-01, and orders with even numbers use HTTP-01. The renewal uses the same
+		// type as the first order, so its number is 3.
 		if err != nil || before.Certificate.ValidTo.IsZero() || before.Certificate.Operation != "certify-"+created.ID+"-3" {
 			t.Fatalf("Read() = %+v, %v, want a certificate and operation certify-%s-3", before.Certificate, err, created.ID)
 		}
@@ -295,15 +298,16 @@ func TestIssueTimeoutStartsAtOrder(t *testing.T) {
 	})
 }
 
-// TestSupersededOrderChangesNothing uploads a certificate or deletes the custom domain during the order, before the
-// certificate is requested or during the request. The order must not change the custom domain.
+// TestSupersededOrderChangesNothing uploads a certificate, or deletes the custom domain and creates it again for the
+// same or another account. It does so before or during the request of the certificate. The order must not change the
+// custom domain.
 func TestSupersededOrderChangesNothing(t *testing.T) {
 	upload := func(fx *fixture) {
 		for range 2 {
 			fx.upload(fx.Service, api, pkitest.CA(t, "Own", fx.clock()))
 		}
 	}
-	remove := func(newOwner auth.Owner) func(*fixture) {
+	recreate := func(newOwner auth.Owner) func(*fixture) {
 		return func(fx *fixture) {
 			if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 				t.Error(err)
@@ -317,13 +321,13 @@ func TestSupersededOrderChangesNothing(t *testing.T) {
 		change               func(*fixture)
 	}{
 		{"issued after an upload", true, false, upload},
-		{"issued after a deletion", true, false, remove(otherAccount)},
+		{"issued after a recreation by another account", true, false, recreate(otherAccount)},
 		{"issued during an upload", true, true, upload},
-		{"issued during a deletion", true, true, remove(otherAccount)},
-		{"issued during a recreation", true, true, remove(acme)},
+		{"issued during a recreation by another account", true, true, recreate(otherAccount)},
+		{"issued during a recreation by the same account", true, true, recreate(acme)},
 		{"refused during an upload", false, true, upload},
-		{"refused during a deletion", false, true, remove(otherAccount)},
-		{"refused during a recreation", false, true, remove(acme)},
+		{"refused during a recreation by another account", false, true, recreate(otherAccount)},
+		{"refused during a recreation by the same account", false, true, recreate(acme)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -361,7 +365,8 @@ func TestSupersededOrderChangesNothing(t *testing.T) {
 }
 
 // TestOrderLimitIsPerAccount checks that an account at the limit of orders has to wait, and that
-// another account can order. An authority counts the orders of all accounts together.
+// another account can order. Without this limit, one account could use all orders that an authority accepts from the
+// installation.
 func TestOrderLimitIsPerAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, authority, run := newStepwiseFixture(t)

@@ -160,7 +160,8 @@ func TestReadOutlivesFirstCaller(t *testing.T) {
 	}
 }
 
-// TestRefreshAgeCountsFromItsStart checks that the next refresh sees a change that was made during a refresh.
+// TestRefreshAgeCountsFromItsStart checks that the age of a refresh counts from its start: if a refresh takes as long
+// as Staleness, the next request refreshes again and sees later changes.
 func TestRefreshAgeCountsFromItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)

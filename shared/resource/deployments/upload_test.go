@@ -64,9 +64,9 @@ func TestInvalidUploadsAreRefused(t *testing.T) {
 	}
 }
 
-// TestConcurrentFirstUploadsCreateOneEnvironment requests the first upload addresses of a branch concurrently, and
+// TestConcurrentFirstUploadsCreateOneDeployment requests the first upload addresses of a branch concurrently, and
 // checks that all of them belong to one deployment.
-func TestConcurrentFirstUploadsCreateOneEnvironment(t *testing.T) {
+func TestConcurrentFirstUploadsCreateOneDeployment(t *testing.T) {
 	fx := newFixture(t)
 	const n = 8
 	var wg sync.WaitGroup
@@ -135,7 +135,7 @@ func TestClaimRefusesLateArchives(t *testing.T) {
 			fx.sleep(tt.eventAfter - tt.uploadedAfter)
 			_, err := fx.Claim(t.Context(), a)
 			if (err == nil) != tt.claimed || err != nil && !errors.Is(err, deployments.ErrUnclaimed) {
-				t.Errorf("Claim() error = %v, want claimed %t, or else %v", err, tt.claimed, deployments.ErrUnclaimed)
+				t.Errorf("Claim() error = %v, want an error: %t, and only %v", err, !tt.claimed, deployments.ErrUnclaimed)
 			}
 			s, err := fx.ReadStatus(fx.requestContext(), deployments.StatusLocator{
 				Owner: fullOwner(), Project: "lime-fox",
@@ -165,7 +165,7 @@ func TestConcurrentClaimsBeginOneBuild(t *testing.T) {
 	}
 }
 
-func TestUnusedAddressExpiresWithError(t *testing.T) {
+func TestUnusedUploadURLExpiresWithError(t *testing.T) {
 	fx := newFixture(t)
 	u := fx.issueUpload("lime-fox", "main")
 	at := deployments.StatusLocator{Owner: fullOwner(), Project: "lime-fox", StatusID: u.StatusID}

@@ -49,7 +49,7 @@ func (k keyRecord) purgeRecords(g generation, consumer string, write operation.G
 	if err := write(store.Delete(keyHashKey(k.Hash)).If(store.Equal(store.At("keyId"), k.ID))); err != nil {
 		return err
 	}
-	return write(store.Delete(consumerKeyKey(g, consumer, k.ID)))
+	return write(store.Delete(keyRecordKey(g, consumer, k.ID)))
 }
 
 // shardKey is the record of a shard (countRow) that is read only for its sort key.

@@ -8,8 +8,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// writeExpiry is the task that writes the expiry of a roll into the keys: each key gets the expiry that the overlay
-// assigns to it.
+// writeExpiry is the task that writes the expiry of a roll into the consumer's keys. Each key without an expiry gets
+// the expiry that the overlay assigns to it.
 func (c Cascades) writeExpiry(ctx context.Context, s operation.Step) (operation.Result, error) {
 	b, in, err := c.loadBucket(ctx, s)
 	if err != nil || b.ID == "" {
@@ -23,15 +23,15 @@ func (c Cascades) writeExpiry(ctx context.Context, s operation.Step) (operation.
 		expiry := store.Set(store.At("expiresOn"), state.ExpiresOn)
 		// Keep the expiry of a key that was changed after the roll.
 		return write(
-			store.Update(consumerKeyKey(in.generation(), in.ConsumerName, k.ID), expiry).
+			store.Update(keyRecordKey(in.generation(), in.ConsumerName, k.ID), expiry).
 				If(store.Equal(store.At("revision"), k.Revision)).If(store.Lacks(store.At("expiresOn"))),
 			store.Update(keyHashKey(k.Hash), expiry).
 				If(store.Equal(store.At("keyId"), k.ID)).If(store.Lacks(store.At("expiresOn"))))
 	})
 }
 
-// writeMetadata is the task that writes the metadata in the operation's overlay entry into the keys with older
-// metadata. It does nothing if a newer entry has replaced the operation's entry.
+// writeMetadata is the task that copies the metadata from the operation's overlay entry to the consumer's keys that
+// have older metadata. It does nothing if a newer entry has replaced the operation's entry.
 func (c Cascades) writeMetadata(ctx context.Context, s operation.Step) (operation.Result, error) {
 	b, in, err := c.loadBucket(ctx, s)
 	if err != nil {

@@ -63,7 +63,7 @@ type keyRecord struct {
 	UpdatedOn time.Time `dynamodbav:"updatedOn"`
 }
 
-func consumerKeyKey(g generation, consumer, keyID string) store.Key {
+func keyRecordKey(g generation, consumer, keyID string) store.Key {
 	return store.KeyIn(consumerKeyPartition(g, consumer), keyID)
 }
 
@@ -88,7 +88,7 @@ func (k keyRecord) toKey() Key {
 // key.
 func (k keyRecord) deleteWrites(g generation, consumer string) []store.Write {
 	return []store.Write{
-		store.Delete(consumerKeyKey(g, consumer, k.ID)),
+		store.Delete(keyRecordKey(g, consumer, k.ID)),
 		store.Delete(keyHashKey(k.Hash)).
 			If(store.Equal(store.At("keyId"), k.ID)).Else(store.ErrStale),
 	}
@@ -241,7 +241,7 @@ func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerLocator, id st
 // replaceWrites returns the writes that replace the key old with k. The text of the key may change. The writes fail
 // with store.ErrStale if the key has changed since old was read, and with errKeyInUse if another key has the new text.
 func (v view) replaceWrites(old, k keyRecord) []store.Write {
-	key := consumerKeyKey(v.generation, v.consumer.Name, k.ID)
+	key := keyRecordKey(v.generation, v.consumer.Name, k.ID)
 	writes := []store.Write{
 		store.Put(key, k).If(store.Equal(store.At("revision"), old.Revision)).Else(store.ErrStale),
 	}

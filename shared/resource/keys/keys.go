@@ -9,8 +9,8 @@
 // for the gateway is in verify.go. placement.go decides which buckets' keys a gateway accepts. Each record is defined
 // next to its key prefix and its table keys: buckets in bucket.go; consumers in consumer.go, index.go and
 // consumer_count.go; API keys in key.go (for their owner) and in verify.go (for the gateway); bulk creations in
-// large_bulk.go. The reasons are in docs/decisions/0008-large-changes-show-at-one-commit.md and
-// 0009-one-read-and-one-transaction.md.
+// large_bulk.go. docs/decisions/0008-large-changes-show-at-one-commit.md and 0009-one-read-and-one-transaction.md
+// explain why the package reads and writes in this way.
 //
 // A change of more keys than a transaction allows is a large change. Package overlay makes all its effects visible at
 // the same instant. large.go starts large changes (Service.largeChange), large_bulk.go creates keys in portions, and

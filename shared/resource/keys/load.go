@@ -187,7 +187,7 @@ func (s *Service) loadGeneration(ctx context.Context, bucket qualifiedName, gues
 	if validName {
 		gets = append(gets, store.Get(consumerKey(v.generation, consumer), &v.consumer))
 		if keyIDPattern.MatchString(t.keyID) {
-			gets = append(gets, store.Get(consumerKeyKey(v.generation, consumer, t.keyID), &v.key))
+			gets = append(gets, store.Get(keyRecordKey(v.generation, consumer, t.keyID), &v.key))
 		}
 	}
 	load := func() error { return s.table.Load(ctx, gets...) }

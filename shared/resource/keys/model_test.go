@@ -45,9 +45,9 @@ type machine struct {
 	*fixture
 	model model
 	texts int
-	// nested is true while an action runs in the middle of a read of another action, the outer one. before is the model
-	// before the nested action, nil if there was none. The outer action must have the result that it would have after the
-	// nested action, or the error that it would have before the nested action.
+	// nested is true while a nested action runs: an action that interrupts a read of another action, the outer action.
+	// before is a copy of the model from the time before the nested action, or nil if no nested action has run. The outer
+	// action must have the result that it would have after the nested action, or the error that it would have before it.
 	nested bool
 	before *model
 }
@@ -185,7 +185,8 @@ func (m *machine) CreateConsumer(t *rapid.T) {
 	}):
 		return
 	case err != nil, !m.model.exists, m.model.consumers[name] != nil:
-		t.Fatalf("CreateConsumer(%s) error = %v with bucket: %t, consumer: %t, want success with the bucket alone",
+		t.Fatalf("CreateConsumer(%s) error = %v with existing bucket: %t, existing consumer: %t, "+
+			"want success only if the bucket exists and the consumer does not",
 			name, err, m.model.exists, m.model.consumers[name] != nil)
 	}
 	c := &modelConsumer{id: created.ID, tags: tags, metadata: metadata, managers: []string{manager}}

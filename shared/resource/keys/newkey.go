@@ -147,7 +147,7 @@ func createKeyWrites(g generation, consumer string, newKeys []newKey) []store.Wr
 		writes = append(writes, unusedChecks(k.lookupKeys)...)
 		writes = append(writes,
 			store.Create(keyHashKey(k.record.Hash), k.hash).Else(errKeyInUse),
-			store.Create(consumerKeyKey(g, consumer, k.record.ID), k.record).Else(store.ErrStale))
+			store.Create(keyRecordKey(g, consumer, k.record.ID), k.record).Else(store.ErrStale))
 	}
 	return writes
 }

@@ -35,7 +35,7 @@ func TestRecordKeysAreStable(t *testing.T) {
 			store.Key{PK: "consumer-count#a/b/2", SK: "7"},
 		},
 		"consumer's key": {
-			consumerKeyKey(g, "c", "k"), consumerKeyPartition(g, "c"),
+			keyRecordKey(g, "c", "k"), consumerKeyPartition(g, "c"),
 			store.Key{PK: "consumer-keys#a/b/2#c", SK: "k"},
 		},
 		"key's hash": {keyHashKey("h"), "", store.Key{PK: "key-hash#h", SK: "."}},

@@ -64,7 +64,7 @@ func (s *Service) RollKey(ctx context.Context, at ConsumerLocator, expiresOn tim
 // rollWrites returns the writes that set an expiry on a key. If the key already has one, they only check the key. The
 // writes fail if the key has changed since it was read.
 func (k keyRecord) rollWrites(v view, revision int64, expiresOn time.Time) []store.Write {
-	key := consumerKeyKey(v.generation, v.consumer.Name, k.ID)
+	key := keyRecordKey(v.generation, v.consumer.Name, k.ID)
 	unchanged := store.Equal(store.At("revision"), k.Revision)
 	if k.ExpiresOn != nil {
 		return []store.Write{store.Check(key, unchanged).Else(store.ErrStale)}

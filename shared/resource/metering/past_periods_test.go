@@ -51,8 +51,8 @@ func TestPlanChangeKeepsPassedPeriods(t *testing.T) {
 	check("2026-03-31T00:00:00Z", "map[requests:50] "+march)
 }
 
-// TestPlanKeepsLatestPastUnits checks that a plan keeps the units from before the first change of a day, for the seven
-// most recent days with a change.
+// TestPlanKeepsLatestPastUnits checks which earlier units a plan keeps: for each of the seven most recent days with a
+// change, the units before the first change of that day.
 func TestPlanKeepsLatestPastUnits(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)
@@ -116,31 +116,33 @@ func TestLastPeriodIsRecorded(t *testing.T) {
 // the old plans, if the plans change before or after the reactivation.
 func TestPeriodsAfterEndKeepTheirPlans(t *testing.T) {
 	for _, reactivated := range []bool{false, true} {
-		fx := newFixture(t)
-		at := fx.createBucket(acme)
-		fx.createPlan(at, "basic", 1)
-		s := fx.subscribe(at, newSubscription(fx.createPlan(at, "pro", 10)))
-		fx.update(at, s.ID, metering.SubscriptionPatch{Status: metering.Canceled})
-		for _, now := range []string{"2026-02-28T01:11:00Z", "2026-03-31T01:11:00Z", "2026-07-01T00:00:00Z"} {
-			fx.setClock(now)
-			fx.closeAll()
-		}
-		if reactivated {
-			fx.update(at, s.ID, metering.SubscriptionPatch{Status: metering.Active})
-		}
-		fx.update(at, s.ID, metering.SubscriptionPatch{PlanExternalIDs: []string{"basic"}})
-		fx.update(at, s.ID, metering.SubscriptionPatch{
-			Status:   metering.Active,
-			Metadata: store.PatchClear[json.RawMessage](),
+		t.Run(fmt.Sprintf("reactivated before the change: %t", reactivated), func(t *testing.T) {
+			fx := newFixture(t)
+			at := fx.createBucket(acme)
+			fx.createPlan(at, "basic", 1)
+			s := fx.subscribe(at, newSubscription(fx.createPlan(at, "pro", 10)))
+			fx.update(at, s.ID, metering.SubscriptionPatch{Status: metering.Canceled})
+			for _, now := range []string{"2026-02-28T01:11:00Z", "2026-03-31T01:11:00Z", "2026-07-01T00:00:00Z"} {
+				fx.setClock(now)
+				fx.closeAll()
+			}
+			if reactivated {
+				fx.update(at, s.ID, metering.SubscriptionPatch{Status: metering.Active})
+			}
+			fx.update(at, s.ID, metering.SubscriptionPatch{PlanExternalIDs: []string{"basic"}})
+			fx.update(at, s.ID, metering.SubscriptionPatch{
+				Status:   metering.Active,
+				Metadata: store.PatchClear[json.RawMessage](),
+			})
+			fx.checkRemaining(at, s.ID, new(instant("2026-04-15T00:00:00Z")), "map[requests:10] "+march)
+			fx.checkRemaining(at, s.ID, nil, "map[requests:1] 2026-06-30T00:00:00Z/2026-07-31T00:00:00Z")
 		})
-		fx.checkRemaining(at, s.ID, new(instant("2026-04-15T00:00:00Z")), "map[requests:10] "+march)
-		fx.checkRemaining(at, s.ID, nil, "map[requests:1] 2026-06-30T00:00:00Z/2026-07-31T00:00:00Z")
 	}
 }
 
-// TestExtendedTrialKeepsEndStatus checks that changed trial terms of a plan do not apply to an existing trial, unless
-// the subscription's plans are set again.
-func TestExtendedTrialKeepsEndStatus(t *testing.T) {
+// TestTrialKeepsEndStatusUntilPlansAreSetAgain checks that changed trial terms of a plan do not apply to an existing
+// trial, unless the subscription's plans are set again.
+func TestTrialKeepsEndStatusUntilPlansAreSetAgain(t *testing.T) {
 	tests := []struct {
 		name   string
 		change metering.SubscriptionPatch

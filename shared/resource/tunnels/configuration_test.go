@@ -60,7 +60,8 @@ func TestEndpointValidation(t *testing.T) {
 		_, err := fx.Configure(fx.requestContext(), acme, created.ID, []tunnels.Spec{service("stock", endpoint)})
 		if want == "" && err != nil || want != "" && (!fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), "services[0].endpoint: ") || !strings.Contains(err.Error(), want)) {
-			t.Errorf("Configure(endpoint %q) error = %v, want %v with %q, or none for \"\"", endpoint, err, fault.Invalid, want)
+			t.Errorf("Configure(endpoint %q) error = %v, want %v that contains %q (no error if this is empty)", endpoint, err,
+				fault.Invalid, want)
 		}
 	}
 }

@@ -77,7 +77,8 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 		if decoded, err := decodeStored(key, reencoded); err != nil || !reflect.DeepEqual(decoded.Item, s.Item) {
-			t.Errorf("decoded item = %#v, %v, want %#v", decoded, err, s)
+			t.Errorf("item decoded from % x and encoded again as % x: another item or error %v, want the same item", raw,
+				reencoded, err)
 		}
 	})
 }

@@ -47,7 +47,9 @@ type streamRecord struct {
 	old, new *modelItem
 }
 
-// limit is the value that the attribute n of an item is below, for the condition "below" of a step.
+func (r streamRecord) String() string { return fmt.Sprintf("%v: %+v became %+v", r.key, r.old, r.new) }
+
+// limit is the bound of the condition "below", which is true if the attribute n of the item is less than limit.
 const limit = 8
 
 // satisfies reports whether the condition of a step holds.
@@ -72,7 +74,7 @@ func (m model) at(k store.Key) *modelItem {
 	return nil
 }
 
-// apply makes a step, and adds its record in the stream.
+// apply applies a step to the model. If the step changes the item, apply appends the record of the change to out.
 func (m model) apply(s step, out []streamRecord) []streamRecord {
 	before := m.at(s.key)
 	switch s.kind {
@@ -183,7 +185,7 @@ func TestFeedIsASerialHistory(t *testing.T) {
 			}
 			fx.now.Store(1_800_000_000)
 			state, history := model{}, []embedded.Change(nil)
-			for start := range 3 {
+			for restart := range 3 {
 				fx.engine = open(t, embedded.Options{Dir: folder, FS: fx.fs, Now: func() time.Time {
 					return time.Unix(fx.now.Load(), 0)
 				}})
@@ -191,16 +193,17 @@ func TestFeedIsASerialHistory(t *testing.T) {
 				if len(history) > 0 {
 					last = history[len(history)-1].Seq
 					ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
-					all, err := fx.engine.Changes(ctx, 0, 1<<20) // only the housekeeping writes now
+					// all can have more changes than history, because the housekeeping already runs.
+					all, err := fx.engine.Changes(ctx, 0, 1<<20)
 					cancel()
 					if len(all) < len(history) || !slices.Equal(seqs(history), seqs(all[:len(history)])) {
 						t.Fatalf("Changes() after a restart = %v, %v, want it to begin with %v", seqs(all), err, seqs(history))
 					}
 				}
-				feed := fx.run(t, seed, start, last)
+				feed := fx.run(t, seed, restart, last)
 				fx.replay(t, state, feed)
 				history = append(history, feed...)
-				fx.checkQueries(t, state, rand.New(rand.NewPCG(seed, uint64(start))))
+				fx.checkQueries(t, state, rand.New(rand.NewPCG(seed, uint64(restart))))
 				if err := fx.engine.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -221,7 +224,7 @@ func seqs(all []embedded.Change) (out []uint64) {
 }
 
 // run lets writers write while items expire, and returns the changes that the feed has received meanwhile.
-func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed []embedded.Change) {
+func (fx *fixture) run(t *testing.T, seed uint64, restart int, last uint64) (feed []embedded.Change) {
 	t.Helper()
 	const writers, perWriter = 6, 40
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -230,9 +233,9 @@ func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed 
 	var stopped atomic.Bool
 	for n := range writers {
 		wg.Go(func() {
-			r := rand.New(rand.NewPCG(seed, uint64(start*writers+n)))
+			r := rand.New(rand.NewPCG(seed, uint64(restart*writers+n)))
 			for i := range perWriter {
-				if err := fx.transact(ctx, r, fmt.Sprintf("%d-%d-%02d", start, n, i)); err != nil {
+				if err := fx.transact(ctx, r, fmt.Sprintf("%d-%d-%02d", restart, n, i)); err != nil {
 					t.Errorf("transact() = %v, want success", err)
 					return
 				}
@@ -264,7 +267,7 @@ func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed 
 				}
 				last = c.Seq
 			}
-			if feed = append(feed, batch...); feed[len(feed)-1].Key == boundaryKey(fmt.Sprint(start, "-end"), ">") {
+			if feed = append(feed, batch...); feed[len(feed)-1].Key == boundaryKey(fmt.Sprint(restart, "-end"), ">") {
 				return
 			}
 		}
@@ -272,7 +275,7 @@ func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed 
 	wg.Wait()
 	stopped.Store(true)
 	err := fx.engine.Expire(ctx)
-	end := transaction{token: fmt.Sprint(start, "-end")}
+	end := transaction{token: fmt.Sprint(restart, "-end")}
 	fx.transactions[end.token], fx.unreported[end.token] = end, true
 	if err = errors.Join(err, fx.engine.Transact(ctx, end.token, end.writes())); err != nil {
 		t.Fatal(err)
@@ -284,7 +287,8 @@ func (fx *fixture) run(t *testing.T, seed uint64, start int, last uint64) (feed 
 	return feed
 }
 
-// transact makes a new transaction, or repeats an earlier transaction.
+// transact commits a new transaction. Before that, it sometimes repeats an earlier transaction, and tries other writes
+// with the token of that transaction.
 func (fx *fixture) transact(ctx context.Context, r *rand.Rand, token string) error {
 	now := fx.now.Add(r.Int64N(2))
 	if previous, ok := fx.drawPrevious(r, now); ok {
@@ -293,7 +297,8 @@ func (fx *fixture) transact(ctx context.Context, r *rand.Rand, token string) err
 		}
 		another := []store.Write{store.Delete(store.Key{PK: "a", SK: "1"})}
 		if err := fx.engine.Transact(ctx, previous.token, another); !errors.Is(err, store.ErrTokenReused) {
-			return fmt.Errorf("another transaction with the token of %s: %w", previous.token, err)
+			return fmt.Errorf("Transact() of other writes with the token of %s: error = %v, want %w", previous.token, err,
+				store.ErrTokenReused)
 		}
 	}
 	tx := transaction{token: token, time: now}
@@ -318,8 +323,8 @@ func (fx *fixture) drawPrevious(r *rand.Rand, now int64) (transaction, bool) {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
 	var all []string
-	for token, s := range fx.transactions {
-		if !fx.refused[token] && s.time > now-9*60 {
+	for token, tx := range fx.transactions {
+		if !fx.refused[token] && tx.time > now-9*60 {
 			all = append(all, token)
 		}
 	}
@@ -330,7 +335,8 @@ func (fx *fixture) drawPrevious(r *rand.Rand, now int64) (transaction, bool) {
 	return fx.transactions[all[r.IntN(len(all))]], true
 }
 
-// replay applies the feed to the model, and compares record by record.
+// replay applies the transactions to the model in the order of the feed. It compares each record of the model with the
+// record in the feed.
 func (fx *fixture) replay(t *testing.T, state model, feed []embedded.Change) {
 	t.Helper()
 	var expected []streamRecord
@@ -339,18 +345,18 @@ func (fx *fixture) replay(t *testing.T, state model, feed []embedded.Change) {
 		got := streamRecord{key: c.Key, old: itemOf(t, c.Old), new: itemOf(t, c.New)}
 		switch token, begins := strings.CutSuffix(got.key.SK, "<"); {
 		case got.key.PK == "mark" && begins:
-			s, known := fx.transactions[token]
+			tx, known := fx.transactions[token]
 			if current != "" || !known || !fx.unreported[token] {
 				t.Fatalf("the feed has %s within %q (expected %t, refused %t), want each successful transaction once",
 					token, current, fx.unreported[token], fx.refused[token])
 			}
 			current, expected = token, nil
-			for _, st := range s.steps {
+			for _, st := range tx.steps {
 				if !state.satisfies(st) {
 					t.Fatalf("%s was committed over %+v, want the condition of %+v to be true", token, state.at(st.key), st)
 				}
 			}
-			for _, st := range s.steps {
+			for _, st := range tx.steps {
 				expected = state.apply(st, expected)
 			}
 			fx.unreported[token] = false // the transaction must not be in the feed again
@@ -362,12 +368,12 @@ func (fx *fixture) replay(t *testing.T, state model, feed []embedded.Change) {
 			current = ""
 		case current != "":
 			if len(expected) == 0 || !equalRecords(got, expected[0]) {
-				t.Fatalf("change of %s = %+v (%+v, %+v), want %+v", current, got, got.old, got.new, expected)
+				t.Fatalf("change of %s = %v, want the first of %v", current, got, expected)
 			}
 			expected = expected[1:]
 		default: // an expiry
 			if got.new != nil || got.old == nil || got.old.TTL >= fx.now.Load() || !cmp.Equal(got.old, state.at(got.key)) {
-				t.Fatalf("change outside of a transaction = %+v (%+v), want the expiry of %+v", got, got.old, state.at(got.key))
+				t.Fatalf("change outside of a transaction = %v, want the expiry of %+v", got, state.at(got.key))
 			}
 			delete(state, got.key)
 		}

@@ -48,8 +48,8 @@ type Source struct {
 	keys keyStore
 	// files is nil if KMS wraps the keys.
 	files *seal.Files
-	// beforeReplace is called before the key file is replaced, with the check (seal.Check) of the next key.
-	beforeReplace func(check string) error
+	// beforeReplace is called before the key file is replaced. Its argument identifies the next key (seal.Check).
+	beforeReplace func(identifier string) error
 }
 
 // New returns a source whose root key is wrapped by the KMS key with that
@@ -59,9 +59,11 @@ func New(client Client, keyID string, table *store.Table, now func() time.Time) 
 	return &Source{Wrapped: seal.NewWrapped(wrapper{client, keyID}, keys, maxAge, now), keys: keys}
 }
 
-// NewFile returns a source for a root key in a file (seal.Files). If beforeReplace is not nil, it is
-// called with the check (seal.Check) of the next key before that key replaces the key in the file.
-func NewFile(path string, table *store.Table, now func() time.Time, beforeReplace func(check string) error) *Source {
+// NewFile returns a source for a root key in a file (seal.Files). If beforeReplace is not nil, it is called before the
+// next key replaces the key in the file. Its argument identifies the next key (seal.Check).
+func NewFile(
+	path string, table *store.Table, now func() time.Time, beforeReplace func(identifier string) error,
+) *Source {
 	files := seal.OpenFiles(path)
 	keys := keyStore{table: table, now: now, firstKey: files.Current}
 	return &Source{
@@ -115,8 +117,9 @@ func (w wrapper) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 	return out.Plaintext, nil
 }
 
-// recordPrefix is the key prefix of one record, which has the root keys as KMS has wrapped them, or the
-// checks of root keys in files. Each process that seals or hashes reads the record once per maxAge.
+// recordPrefix is the key prefix of one record. The record has the root keys that KMS has wrapped, or the identifiers
+// (seal.Check) of root keys in files. Each process that seals or hashes reads the record once per maxAge, or once per
+// maxFileAge if the root key is in a file.
 const recordPrefix store.KeyPrefix = "root-key"
 
 // keyStore is a seal.KeyStore over the table.
@@ -134,9 +137,10 @@ var _ seal.KeyStore = keyStore{}
 type rootKeyRecord struct {
 	store.UnknownAttributes
 
-	// Wrapped is the current root key, which seals new data. In the table, only the first root key is in this
-	// attribute. Later root keys are in Later, where releases that know only one root key do not find them. So such
-	// a release fails. Otherwise it would refuse all keys of clients, and store data that no other process finds.
+	// Wrapped is the current root key, which seals new data. The table stores the first root key in the attribute
+	// of Wrapped, and each later root key in the attribute of Later. A release that knows only one root key reads
+	// only the attribute of Wrapped, so it fails after a rotation. Otherwise it would refuse all keys of clients,
+	// and store data that no other process finds.
 	Wrapped   []byte    `dynamodbav:"wrapped"`
 	Later     []byte    `dynamodbav:"wrappedLater,omitempty"`
 	CreatedOn time.Time `dynamodbav:"createdOn"`

@@ -55,21 +55,21 @@ func TestStagesRequireOrder(t *testing.T) {
 		for round, op := range []string{"first", "second"} {
 			for current := range 4 {
 				for i, stage := range stages(source()) {
-					switch repeated, err := stage(t.Context(), op); {
+					switch stageWrites, err := stage(t.Context(), op); {
 					case i == 0: // begins if no rotation is in progress
 						if (err != nil) != (current > 0) {
-							t.Errorf("%s, %s, stage %d: Begin() = %v, want an error only during a rotation", name, op, current, err)
+							t.Errorf("%s, %s, before stage %d: Begin() = %v, want an error only during a rotation", name, op, current, err)
 						}
 					case i == current-1:
-						if len(repeated) > 0 {
-							t.Errorf("%s, %s, stage %d: the previous stage returns %d writes (%v), want none",
-								name, op, current, len(repeated), err)
+						if len(stageWrites) > 0 {
+							t.Errorf("%s, %s, before stage %d: the previous stage returns %d writes (%v), want none",
+								name, op, current, len(stageWrites), err)
 						}
-					case i > current && err == nil && len(repeated) > 0:
-						t.Errorf("%s, %s, stage %d: stage %d succeeds early, want an error or no writes", name, op, current, i)
+					case i > current && err == nil && len(stageWrites) > 0:
+						t.Errorf("%s, %s, before stage %d: stage %d succeeds early, want an error or no writes", name, op, current, i)
 					}
 					if _, err := stage(t.Context(), "another"); i > 0 && err == nil {
-						t.Errorf("%s, %s, stage %d: stage %d of another operation succeeds, want an error", name, op, current, i)
+						t.Errorf("%s, %s, before stage %d: stage %d of another operation succeeds, want an error", name, op, current, i)
 					}
 				}
 				// Two processes create the writes of the stage from the same state. Only the first commit must succeed.
@@ -80,7 +80,7 @@ func TestStagesRequireOrder(t *testing.T) {
 				}
 				commit(t, table, writes, err)
 				if err := table.Commit(t.Context(), competing...); err == nil {
-					t.Errorf("%s, %s, stage %d: a second commit from the same state succeeds, want an error", name, op, current)
+					t.Errorf("%s, %s, before stage %d: a second commit from the same state succeeds, want an error", name, op, current)
 				}
 			}
 			for i, stage := range stages(source())[1:] {
@@ -237,9 +237,9 @@ func TestMaxAge(t *testing.T) {
 	}
 }
 
-// TestRootKeyWithoutLineageIsRefused checks that a root key without its
-// lineage is refused, because earlier hashes could not be found with it.
-func TestRootKeyWithoutLineageIsRefused(t *testing.T) {
+// TestInvalidExportedKeyIsRefused checks that Check refuses a later root key without its lineage, because earlier
+// hashes could not be found with it. Check also refuses a first root key with a lineage, and the number 0.
+func TestInvalidExportedKeyIsRefused(t *testing.T) {
 	key := make([]byte, seal.KeyBytes)
 	for _, m := range []rootkey.ExportedKey{
 		{Number: 2, Key: key},

@@ -1,8 +1,9 @@
 // Package storetest creates tables for tests. New creates a table in memory, for the tests of every package that
 // stores records. NewDynamoDB creates a table in a DynamoDB emulator, for the few tests that depend on the network.
 //
-// The memory table is not a fake. Its backend has DynamoDB's transactions, limits and prices, and a test suite
-// (shared/core/store/suite_test.go) checks that both return the same results. Read this file first, then dynoxide.go.
+// The memory table is not a fake. Its backend has DynamoDB's transactions and limits, and counts the same capacity
+// units. A test suite (shared/core/store/suite_test.go) checks that the backend and DynamoDB return the same results.
+// Read this file first, then dynoxide.go.
 package storetest
 
 import (
@@ -26,7 +27,8 @@ func Clock(now func() time.Time) Option {
 	return func(o *store.Options) { o.Now = now }
 }
 
-// Backoff sets the pause between the table's repeats, such as store.Backoff. Without it repeats follow immediately.
+// Backoff sets the function that waits before each retry of the table, such as store.Backoff. Without this option,
+// retries follow immediately.
 func Backoff(backoff store.BackoffFunc) Option {
 	return func(o *store.Options) { o.Backoff = backoff }
 }

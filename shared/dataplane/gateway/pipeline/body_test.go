@@ -21,7 +21,8 @@ func (r *closeRecorder) Close() error {
 	return nil
 }
 
-// bodyFields returns many fields that describe the bytes of a body.
+// bodyFields returns a header with fields that describe the bytes of a body, and with two other fields:
+// Content-Language and X-Mine.
 func bodyFields() http.Header {
 	return http.Header{
 		"Content-Type": {"text/plain"}, "Content-Encoding": {"gzip"}, "Content-Digest": {"a"}, "Repr-Digest": {"a"},

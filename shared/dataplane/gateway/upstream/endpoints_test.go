@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestEndpointsAreRefusedByAllTheirNames checks that a dialed address is refused
-// if it is one of the addresses of an endpoint's host. The dialed name does not matter.
-func TestEndpointsAreRefusedByAllTheirNames(t *testing.T) {
+// TestEndpointsAreRefusedAtAllTheirAddresses checks that a dialed address is refused if it has the port of an endpoint
+// and one of the addresses of the endpoint's host. The dialed name does not matter.
+func TestEndpointsAreRefusedAtAllTheirAddresses(t *testing.T) {
 	now := time.Now()
 	names := map[string][]string{
 		"this-machine": {"127.0.1.1"}, "its-address": {"10.0.0.5"}, "elsewhere": {"10.0.0.9", "2001:db8::9"},
@@ -40,11 +40,11 @@ func TestEndpointsAreRefusedByAllTheirNames(t *testing.T) {
 		return out, nil
 	}
 	g := Guard{AllowPrivate: true, Allow: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}, Endpoints: e}
-	check := func(want bool, addresses ...string) {
+	check := func(wantAllowed bool, addresses ...string) {
 		t.Helper()
 		for _, a := range addresses {
-			if got := g.Check(t.Context(), netip.MustParseAddrPort(a)) == nil; got != want {
-				t.Errorf("Check(%s) allows the address: %t, want %t", a, got, want)
+			if got := g.Check(t.Context(), netip.MustParseAddrPort(a)) == nil; got != wantAllowed {
+				t.Errorf("Check(%s) allows the address: %t, want %t", a, got, wantAllowed)
 			}
 		}
 	}
@@ -56,7 +56,8 @@ func TestEndpointsAreRefusedByAllTheirNames(t *testing.T) {
 	}
 	check(false, "10.0.0.9:8", "[2001:db8::9]:8", "10.0.0.10:9", "10.0.0.9:11")
 	check(true, "127.0.0.1:8", "10.0.0.10:8", "127.0.0.1:13", "93.184.216.34:12")
-	check(false, "127.0.0.1:12", "10.0.0.5:12", "10.7.7.7:12") // an unknown host may have any of them
+	// The host "nobody" could have any private address, and any address of this machine.
+	check(false, "127.0.0.1:12", "10.0.0.5:12", "10.7.7.7:12")
 	before := lookups
 	check(true, "10.0.0.10:8", "10.0.0.9:80")
 	if lookups != before {
