@@ -12,10 +12,10 @@ import (
 	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// takeForeground makes this process the foreground process group of the terminal, so that only this process receives
-// Ctrl-C. Otherwise a launcher such as make would also be ended by the signal, and the shell would report a failure
-// although this process stops without an error. takeForeground does nothing without a launcher or a terminal, or if
-// another process group is in the foreground (`make run &`).
+// takeForeground moves this process to a process group of its own, which becomes the foreground group of the terminal,
+// so that only this process receives Ctrl-C. Otherwise a launcher such as make would also be ended by the signal, and
+// the shell would report a failure although this process stops without an error. takeForeground does nothing without a
+// launcher or a terminal, or if another process group is in the foreground (`make run &`).
 //
 // release returns the terminal to the launcher. Ctrl-Z also returns the terminal, and stops
 // both the launcher and this process. When they continue after that, both receive Ctrl-C.
@@ -36,8 +36,8 @@ func takeForeground(launchers []processes.Process) (release func()) {
 	}
 	// The kernel stops a background process for the following call, unless the process ignores the signal.
 	signal.Ignore(syscall.SIGTTOU)
-	foreground := func(group int) { _ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) }
-	foreground(unix.Getpid())
+	setForeground := func(group int) { _ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) }
+	setForeground(unix.Getpid())
 
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, syscall.SIGTSTP)
@@ -50,13 +50,13 @@ func takeForeground(launchers []processes.Process) (release func()) {
 		}
 		signal.Reset(syscall.SIGTSTP)
 		_ = unix.Setpgid(0, group)
-		foreground(group)
+		setForeground(group)
 		_ = unix.Kill(0, syscall.SIGTSTP)
 	}()
 	return func() {
 		signal.Stop(stopped)
 		close(done)
-		foreground(group)
+		setForeground(group)
 		_ = tty.Close()
 	}
 }

@@ -26,8 +26,8 @@ func relayName(domain string) string { return "relay." + domain }
 // characters (RFC 1035, section 3.1), minus the 63 of a deployment's label and a dot.
 const maxDomain = 253 - 63 - 1
 
-// isDomain reports whether text is a domain name in its DNS form, short enough for names below it. A
-// name whose last label is a number is not a domain: clients parse names below it as IP addresses.
+// isDomain reports whether text is a domain name in ASCII, short enough that the deployments below it have valid names.
+// A name whose last label is a number is not a domain: clients parse names below it as IP addresses.
 func isDomain(text string) bool {
 	ascii, err := idna.Registration.ToASCII(text)
 	if err != nil || ascii != text || text == "" || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") ||

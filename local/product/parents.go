@@ -8,11 +8,11 @@ import (
 
 func launchers() []processes.Process { return processes.Launchers() }
 
-// stopWithParents calls stop with the name of the first launcher that ends, when it has ended.
-func stopWithParents(ctx context.Context, stop func(name string)) {
-	parents := launchers()
+// onLauncherExit calls stop with the name of the first launcher of this process that ends.
+func onLauncherExit(ctx context.Context, stop func(name string)) {
+	watched := launchers()
 	go func() {
-		if exited, ok := processes.WaitFirstExit(ctx, parents); ok {
+		if exited, ok := processes.WaitFirstExit(ctx, watched); ok {
 			stop(exited.Name)
 		}
 	}()

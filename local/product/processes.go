@@ -28,11 +28,12 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// The memory of functions in MB: the defaults of the infrastructure's settings.
+// The memory of functions in MB, as in the defaults of the infrastructure's settings: for a function with Heavy, for
+// the gateway, and for all others.
 const (
-	memoryMB        = 256
-	gatewayMemoryMB = 512
 	heavyMemoryMB   = 1769
+	gatewayMemoryMB = 512
+	memoryMB        = 256
 )
 
 // assembleProcesses wires the product with the functions' executables (bootstraps) below folder. As in AWS, each
@@ -75,7 +76,7 @@ func assembleProcesses(
 	}()
 	var apiFunctions []apigateway.Function
 	for _, g := range functions.Groups() {
-		f, err := b.function(trigger.Function{Name: g.Name, Timeout: apigateway.Timeout})
+		f, err := b.addFunction(trigger.Function{Name: g.Name, Timeout: apigateway.Timeout})
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +85,7 @@ func assembleProcesses(
 	var triggered []triggers.Function
 	var gatewayFunction *lambdahost.Function
 	for _, t := range functions.Triggered() {
-		f, err := b.function(t.Function)
+		f, err := b.addFunction(t.Function)
 		if err != nil {
 			return nil, err
 		}
@@ -129,8 +130,8 @@ type executables struct {
 	host        *lambdahost.Host
 }
 
-// function adds the executable of t to the host.
-func (b *executables) function(t trigger.Function) (*lambdahost.Function, error) {
+// addFunction adds the executable of t to the host.
+func (b *executables) addFunction(t trigger.Function) (*lambdahost.Function, error) {
 	path, err := filepath.Abs(filepath.Join(b.folder, t.Name, "bootstrap"))
 	if err != nil {
 		return nil, fmt.Errorf("find the function %s: %w", t.Name, err)
@@ -186,7 +187,7 @@ func variablesOf(c config.Config, getenv func(string) string) map[string]string 
 	return env
 }
 
-// prefixes returns network prefixes in the format of a setting.
+// prefixes returns network prefixes in the format of config.VarTrustedProxies: separated by spaces.
 func prefixes(all []netip.Prefix) string {
 	text := make([]string, len(all))
 	for i, p := range all {

@@ -36,8 +36,8 @@ func addrOf(l net.Listener) net.Addr {
 	return l.Addr()
 }
 
-// serveRelay serves agents until ctx ends. It then disconnects
-// each agent when the agent's requests in progress have ended.
+// serveRelay serves agents until ctx ends. It then disconnects each agent when the agent's requests in progress have
+// ended, at the latest after stopTimeout.
 func (p *product) serveRelay(
 	ctx context.Context, l net.Listener, s settings, onCreated func(*listen.Server), log *slog.Logger,
 ) error {
@@ -48,14 +48,14 @@ func (p *product) serveRelay(
 		}})
 }
 
-// runRelayUpkeep does the periodic work of a relay that is served at a name of the domain, and so has no listener,
-// until ctx ends. It then disconnects the agents.
+// runRelayUpkeep does the periodic work of a relay until ctx ends. The relay has no listener of its own, because it is
+// served at a name of the domain. When ctx has ended, runRelayUpkeep disconnects the agents like serveRelay.
 func (p *product) runRelayUpkeep(ctx context.Context, s settings) error {
 	return host.ServeAll(ctx, p.relay, host.ShutdownTimes{Drain: s.program.stopTimeout})
 }
 
-// startRelay starts the relay as a separate process. As in AWS, gateways
-// get its address from their configuration, and sign their requests to it.
+// startRelay starts the relay as a separate process. As in AWS, gateways get the relay's address from their
+// configuration, and sign their requests to the relay.
 func (b *executables) startRelay(ctx context.Context, res *resources, listenAddr net.Addr) (*relayProcess, error) {
 	path, err := filepath.Abs(filepath.Join(b.folder, relay.Service.Name, "container"))
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *executables) startRelay(ctx context.Context, res *resources, listenAddr
 	}
 	origin := res.parts.Config.Relay
 	child, err := supervise.Start(ctx, supervise.Spec{
-		Name: "the relay", Path: path, Env: b.environment(listenAddr),
+		Name: "the relay", Path: path, Env: b.relayEnvironment(listenAddr),
 		Log: log, Tail: log.Last, StopTimeout: Laptop.stopTimeout,
 		Ready: func(ctx context.Context) error { return checkHealth(ctx, origin+relay.Service.Health) },
 	}, res.parts.Log)
@@ -86,8 +86,8 @@ func (b *executables) startRelay(ctx context.Context, res *resources, listenAddr
 	return &relayProcess{child, log}, nil
 }
 
-// environment returns the environment of the relay's process, which listens at listenAddr.
-func (b *executables) environment(listenAddr net.Addr) []string {
+// relayEnvironment returns the environment of the relay's process, which listens at listenAddr.
+func (b *executables) relayEnvironment(listenAddr net.Addr) []string {
 	env := []string{
 		"AWS_REGION=" + emulator.Region,
 		"AWS_ACCESS_KEY_ID=" + b.credentials.AccessKeyID,
@@ -100,7 +100,7 @@ func (b *executables) environment(listenAddr net.Addr) []string {
 	return env
 }
 
-// checkHealth requests a service's health once.
+// checkHealth requests the health of the relay once. It returns an error unless the status is 200.
 func checkHealth(ctx context.Context, address string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -18,8 +18,8 @@ type resolver interface {
 }
 
 // checkResolution logs a warning if the API's name or an example of a deployment's name does not resolve to this
-// machine. This is not an error: the DNS records may be created later, the machine may be behind a load balancer, and
-// clients may use another DNS.
+// machine, or if the DNS does not respond. It logs at most one warning. This is not an error: the DNS records may be
+// created later, the machine may be behind a load balancer, and clients may use another DNS.
 func checkResolution(ctx context.Context, domain string, dns resolver, localAddrs []net.Addr, log *slog.Logger) {
 	lookupCtx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
@@ -46,10 +46,11 @@ func checkResolution(ctx context.Context, domain string, dns resolver, localAddr
 	}
 }
 
-// anyDeployment is an example of a deployment's label. The names of
-// deployments need a wildcard in the DNS and in the certificate.
+// anyDeployment is an example of a deployment's label, for checks whether the DNS and the certificate have a wildcard
+// for the names of deployments.
 const anyDeployment = "any-deployment"
 
+// isLocalAddr reports whether an IP address is a loopback address or one of localAddrs.
 func isLocalAddr(address string, localAddrs []net.Addr) bool {
 	ip := net.ParseIP(address)
 	return ip.IsLoopback() || slices.ContainsFunc(localAddrs, func(a net.Addr) bool {

@@ -40,7 +40,8 @@ const maxLogBytes = 16 << 20
 type run struct {
 	settings settings
 	terminal *terminal.Terminal
-	// fail ends the run with an error from which it cannot recover.
+	// fail ends the run. Its argument is the cause: an error from which the run cannot recover, or errInterrupted if a
+	// launcher has ended.
 	fail context.CancelCauseFunc
 	// closers close the opened parts. They are in the order of the parts' opening.
 	closers []func() error
@@ -61,12 +62,13 @@ type run struct {
 	// plainHandler and tlsHandler are the handlers of the listeners gateway and tls.
 	plainHandler, tlsHandler http.Handler
 	state                    datadir.State
-	// tasks are the tasks of start, which run until the run ends.
+	// tasks contains the tasks that the method start has started. They run until the run ends.
 	tasks errgroup.Group
 }
 
-// runProduct opens all parts in the order of the list below, and serves until parent
-// ends or a fatal error occurs. It then closes the parts in the opposite order.
+// runProduct opens all parts in the order of the list below, and serves until parent ends, a launcher of this process
+// ends or a fatal error occurs. It then closes the parts in the opposite order. It returns nil unless the start fails,
+// a fatal error ends the run or a part cannot be closed.
 func runProduct(parent context.Context, s settings) (err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -186,8 +188,8 @@ func listenGateway(ctx context.Context, s settings) (net.Listener, error) {
 
 // openLog opens the log and writes the first lines.
 func (r *run) openLog(ctx context.Context) error {
-	r.level.Set(slog.LevelWarn) // does not show this process's own first requests
-	log, closeLog, err := openLog(r.dir, r.terminal, &r.level, r.admin.countDropped)
+	r.level.Set(slog.LevelWarn) // until showReady: the requests of waitServing are not shown
+	log, closeLog, err := newLogger(r.dir, r.terminal, &r.level, r.admin.countDropped)
 	if err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func (r *run) openLog(ctx context.Context) error {
 
 // watchLaunchers ends the run when a process that has launched it, such as make, has ended.
 func (r *run) watchLaunchers(ctx context.Context) error {
-	stopWithParents(ctx, func(name string) {
+	onLauncherExit(ctx, func(name string) {
 		r.terminal.Step("%s is gone, stopping", name)
 		r.fail(errInterrupted)
 	})
@@ -227,7 +229,8 @@ func (r *run) openAccount(ctx context.Context) (err error) {
 	return err
 }
 
-// listenForCommands starts the server that runs commands of other processes of this machine.
+// listenForCommands starts the server that runs commands of other processes of this machine. It also blocks requests of
+// projects to this server and to the relay's listener.
 func (r *run) listenForCommands(ctx context.Context) error {
 	commands, err := control.Listen(ctx, r.settings.program.commandRunner(r.data), r.log)
 	if err != nil {
@@ -279,9 +282,10 @@ func (r *run) saveState(context.Context) error {
 	return r.dir.SaveState(r.state)
 }
 
-// openLog returns the run's log, which writes readable lines to the terminal and JSON to
-// the file. It calls dropped with the number of lines that were not written to the file.
-func openLog(
+// newLogger opens the log file in the data directory. It returns the run's log, which writes readable lines to the
+// terminal and JSON to the file, and a function that closes the file. newLogger calls dropped with the number of lines
+// that were not written to the file.
+func newLogger(
 	dir *datadir.Dir, t *terminal.Terminal, level slog.Leveler, dropped func(lines int),
 ) (*slog.Logger, func(), error) {
 	logs, err := dir.Sub("logs")
@@ -293,7 +297,7 @@ func openLog(
 		return nil, nil, err
 	}
 	lines := t.Lines(level)
-	var nonBlockingLog *slog.Logger // for messages of the writer, which cannot wait for itself
+	var nonBlockingLog *slog.Logger // for messages of asyncFile's own goroutine, which must not wait for itself
 	asyncFile := asynclog.New(file, func(lost int) {
 		dropped(lost)
 		asynclog.LogDropped(nonBlockingLog, lost)
@@ -320,12 +324,12 @@ func commaBefore(address string) string {
 const accountName = "demo"
 
 // ensureAccount creates the account if it does not exist, and a key of the account if the key file contains no valid
-// key. It returns the key if it has created one. If the process is killed before it has written a new key to the file,
-// the key is lost, and the next start creates another one.
+// key. It returns the key if it has created one. The key cannot be written to the file before it is created, because
+// package accounts generates its text. So if the process is killed between these steps, the key is lost, and the next
+// start creates another one.
 //
-// Each start checks the file, so it also repairs a lost file and a file without a valid key. Package preflight has
-// already rejected an account key without a store. The key cannot be written before it is created, because package
-// accounts chooses its text.
+// Each start checks the file, so it also replaces a lost file and a file without a valid key. If the account key exists
+// but the store does not, package preflight has already refused the start.
 func ensureAccount(ctx context.Context, s *accounts.Service, dir *datadir.Dir, log *slog.Logger) (string, error) {
 	content, err := dir.Read(datadir.AccountKey)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

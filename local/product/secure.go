@@ -36,8 +36,8 @@ type tlsListener struct {
 	config   *tls.Config
 	// certificates provides the certificates of the installation's own names.
 	certificates handshake.Source
-	// misdirected reports whether a client has to repeat a request on
-	// another connection, to the request's host (handshake.Misdirected).
+	// misdirected reports whether a client has to repeat a request on a new connection that is made to the request's host
+	// (handshake.Misdirected).
 	misdirected func(*http.Request) bool
 	// authority obtains the certificates for the names of the domain by
 	// ACME. It is nil if the certificates come from files or the local CA.
@@ -73,8 +73,8 @@ func (r *resources) newTLSListener(
 	return out, nil
 }
 
-// installationCertificates opens the certificates of the installation's own names. Without a domain,
-// the local CA in the data directory issues them.
+// installationCertificates opens the certificates of the installation's own names. Without a domain, the local CA in
+// the data directory issues them. If an ACME authority issues them, installationCertificates sets listener.authority.
 func (r *resources) installationCertificates(
 	ctx context.Context, s settings, hosts *gateway.Hosts, listener *tlsListener, log *slog.Logger,
 ) (handshake.Source, error) {
@@ -106,8 +106,9 @@ func (r *resources) names(s settings, hosts *gateway.Hosts) names {
 	return names{domain: s.domain, hosts: hosts, hasRelay: r.parts.Config.Relay != ""}
 }
 
-// handlersByName returns the handlers that serve a domain's
-// names by plain HTTP and by TLS. Without TLS, overTLS is nil.
+// handlersByName returns the handlers that serve the names of a domain. If a proxy terminates TLS, plain serves all
+// requests, and overTLS is nil. Otherwise overTLS serves them, and plain only serves ACME challenges and redirects to
+// HTTPS.
 func (r *resources) handlersByName(s settings, p *product, tlsServer *tlsListener) (plain, overTLS http.Handler) {
 	n := r.names(s, p.hosts)
 	all := n.handler(p.api, p.relay, p.gateway)
@@ -140,8 +141,8 @@ func (t *tlsListener) port() int {
 	return int(addr.Port())
 }
 
-// origin returns the URL at which this machine can reach the listener, or "" without TLS.
-// Other clients need a name of the certificate instead of the IP address, with the same port.
+// origin returns the URL at which this machine can reach the listener, or "" without TLS. A client that verifies the
+// certificate has to use one of its names instead of the IP address.
 func (t *tlsListener) origin() string {
 	if t == nil {
 		return ""

@@ -34,7 +34,7 @@ func (r *run) startWork(ctx context.Context) error {
 	r.startUpkeep(ctx)
 	r.warnAboutAddresses(ctx)
 	r.onClose(r.admin.serve(ctx, r.log))
-	r.onClose(func() { // does nothing if wait has been called; otherwise the start has failed after startWork
+	r.onClose(func() { // ends the tasks if showReady fails; otherwise wait has ended them
 		r.fail(nil)
 		_ = r.tasks.Wait()
 	})
@@ -52,7 +52,8 @@ func (r *run) start(task func() error) {
 	})
 }
 
-// serveClients serves requests at the listeners of the management API and the gateway.
+// serveClients starts to serve requests at the listeners of the management API and of the gateway, by plain HTTP and by
+// TLS. If the certificates come from an ACME authority, it also starts to obtain them.
 func (r *run) serveClients(ctx context.Context) {
 	r.start(func() error {
 		return r.serve(ctx, "the management API", r.api, listen.Options{Handler: r.product.api})
@@ -72,7 +73,9 @@ func (r *run) serveClients(ctx context.Context) {
 	}
 }
 
-// startRelay starts the relay in this process. It does nothing if the relay is a separate process or disabled.
+// startRelay starts the relay in this process. If the relay has no listener of its own, because it is served at a name
+// of the domain, startRelay starts only its periodic work. It does nothing if the relay is a separate process or
+// disabled.
 func (r *run) startRelay(ctx context.Context) {
 	switch {
 	case r.product.relay == nil:
@@ -109,7 +112,7 @@ func (r *run) warnAboutAddresses(ctx context.Context) {
 		return
 	}
 	r.start(func() error {
-		localAddrs, _ := net.InterfaceAddrs() // after an error, checkResolution warns about each name
+		localAddrs, _ := net.InterfaceAddrs() // after an error, only loopback addresses count as local
 		checkResolution(ctx, r.settings.domain, net.DefaultResolver, localAddrs, r.log)
 		return nil
 	})
@@ -126,11 +129,11 @@ func (r *run) showReady(ctx context.Context) error {
 	return nil
 }
 
-// wait waits until ctx ends, because of a signal or a failed task, and then stops the product.
+// wait waits until ctx ends, because of a signal, a failed task or the end of a launcher, and then stops the product.
 func (r *run) wait(ctx context.Context) {
 	<-ctx.Done()
 	r.terminal.Step("Stopping")
-	_ = r.tasks.Wait() // start has already handled an error
+	_ = r.tasks.Wait() // start has already passed an error to r.fail
 	r.product.stop(ctx, r.settings.program.stopTimeout)
 }
 
@@ -198,14 +201,14 @@ func selfClient(l config.Listener) *http.Client {
 	}}
 }
 
-// waitServing waits until each address responds with a status below 500.
-func waitServing(ctx context.Context, l config.Listener, addresses ...string) error {
+// waitServing waits until each URL responds with a status below 500. It returns an error if ctx ends first.
+func waitServing(ctx context.Context, l config.Listener, urls ...string) error {
 	client := selfClient(l)
-	for _, a := range addresses {
+	for _, u := range urls {
 		for {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, a, nil)
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 			if err != nil {
-				return fmt.Errorf("ask %s: %w", a, err)
+				return fmt.Errorf("ask %s: %w", u, err)
 			}
 			response, err := client.Do(request)
 			if err == nil {
@@ -235,7 +238,8 @@ func removeReadyFile(path string) error {
 	return nil
 }
 
-// writeReadyFile writes the ready file atomically if path is not "".
+// writeReadyFile writes the ready file atomically if path is not "". Its lines are the addresses of the API, the
+// gateway, TLS and the relay. A line is empty if there is no such address, and empty lines at the end are omitted.
 func writeReadyFile(path string, state datadir.State) error {
 	if path == "" {
 		return nil
@@ -253,10 +257,12 @@ func writeReadyFile(path string, state datadir.State) error {
 
 // processBodyBytes is the default memory for request bodies if functions are separate processes. Package apigateway
 // then reserves memory for a whole body and two copies of it. A client may use a quarter of the memory, and a request
-// may use three quarters of that, which must suffice for the largest body.
+// may use three quarters of that quarter. So the constant makes this share as large as three copies of the largest
+// body.
 const processBodyBytes = 3 * apigateway.MaxBodyBytes * 4 * 4 / 3
 
-// bodyBytes returns the maximum memory for all request bodies that this process buffers.
+// bodyBytes returns the maximum memory for all request bodies that this process buffers. If functions are separate
+// processes, processBodyBytes replaces the setting's default.
 func (s settings) bodyBytes() int64 {
 	if s.functions != "" && s.listener.BufferedBodyBytes == config.DefaultListener().BufferedBodyBytes {
 		return processBodyBytes

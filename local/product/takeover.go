@@ -9,8 +9,8 @@ import (
 
 // takeOver ends the leases of durable operations that an earlier process has left, so that the first sweep resumes
 // these operations at once. This is safe because the locks of the data directory and of its engine prove that no other
-// process uses the data, and this process has no worker yet. A DynamoDB or its emulator can have other users, so
-// takeOver then does nothing.
+// process uses the data, and this process has no worker yet. If the table is in DynamoDB or its emulator, other
+// processes can use it, so takeOver does nothing.
 //
 // takeOver does not end other leases. Leased units of quotas are returned only when their lease ends, because no unit
 // may be spent twice. An Idempotency-Key whose first request was killed can be used again after 35 s. Streams and
