@@ -24,8 +24,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// administration runs commands on an installation's database. If the product runs, only the product's
-// process can open the files. It then also runs the commands that are typed in other processes.
+// administration runs commands on an installation's database. While the product runs, only its process can open the
+// files, so it also runs the commands that users type in other processes.
 type administration struct {
 	program Program
 	// running is the database of the product if this process runs it, and otherwise nil.
@@ -108,7 +108,7 @@ func typedArgs(cmd *cobra.Command, args []string) []string {
 	return append(append(argv, "--"), args...)
 }
 
-// commandRunner returns a Runner that runs commands of other processes on the data that this process has open.
+// commandRunner returns a control.Runner that runs commands of other processes on the data that this process has open.
 func (p Program) commandRunner(res *resources) control.Runner {
 	return func(ctx context.Context, c control.Command, out, errOut io.Writer) error {
 		d := *res.database
@@ -126,8 +126,8 @@ func (p Program) commandRunner(res *resources) control.Runner {
 // errDelegated ends the wait for the data directory, because the process that uses it has run the command.
 var errDelegated = errors.New("the product that runs was asked")
 
-// withDatabase calls do with the database of the installation. If another
-// process runs the product, that process runs the command args instead.
+// withDatabase calls do with the database of the installation. If the data is in the data directory and another process
+// runs the product, that process runs the command args instead.
 func (p Program) withDatabase(
 	ctx context.Context, args []string, out, errOut io.Writer, do func(*database) error,
 ) error {
@@ -198,7 +198,7 @@ func (p Program) withDirectory(
 	return do(dir)
 }
 
-// lockWait is the maximum time for which a command waits for another command that uses the data directory.
+// lockWait is the maximum time for which a command or a start waits for another command that uses the data directory.
 const lockWait = 15 * time.Second
 
 // slowNoticeDelay is the time after which a command reports that the product has not
@@ -208,8 +208,8 @@ const slowNoticeDelay = 5 * time.Second
 // lockedFunc decides what to do while another process has the lock: it returns an error, or nil to try again.
 type lockedFunc func(datadir.State) error
 
-// lock locks the data directory. While another process has the lock, it calls onLocked and tries again, for at most
-// lockWait.
+// lock locks the data directory, and saves command in the run state. While another process has the lock, lock calls
+// onLocked and tries again, for at most lockWait.
 func lock(ctx context.Context, dir *datadir.Dir, command string, onLocked lockedFunc) (*datadir.Lock, error) {
 	deadline := time.Now().Add(lockWait)
 	for {

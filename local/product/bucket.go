@@ -77,7 +77,7 @@ func (b *bucket) openS3(ctx context.Context, s settings, c config.Config) error 
 	return s3Bucket.Create(ctx)
 }
 
-// openFiles opens the objects in the data directory. Clients upload to them at address.
+// openFiles opens the objects in the data directory. address is the origin of the URLs to which clients upload objects.
 func (b *bucket) openFiles(
 	dir *datadir.Dir, engine *embedded.Backend, key seal.KeySource, address string, refusal apigateway.Refusal,
 ) error {
@@ -128,8 +128,8 @@ func (b *bucket) runCleanup(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// uploadReceiver passes notifications of uploads to the triggers, which start after the
-// bucket. It drops earlier notifications: the triggers list the objects when they start.
+// uploadReceiver passes notifications of uploads to the triggers, which start after the bucket. It drops notifications
+// before that: the triggers list the objects when they start.
 type uploadReceiver struct {
 	runner atomic.Pointer[triggers.Runner]
 }

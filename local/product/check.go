@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// The folders in the data directory for the copies to check. The
-// command can run during the daily check, so each has its own folder.
+// The folders in the data directory into which a check copies the store. The command can run during the daily check, so
+// each has its own folder.
 const (
 	dailyFolder   = "check-daily"
 	commandFolder = "check"
@@ -100,7 +100,7 @@ func plural(n int, singular string) string {
 	return singular + "s"
 }
 
-// runDailyChecks checks the data once a day until ctx ends.
+// runDailyChecks checks the data once a day until ctx ends. It first removes the copies of killed checks.
 func (r *resources) runDailyChecks(ctx context.Context, log *slog.Logger) {
 	engine := r.engine()
 	if engine == nil {

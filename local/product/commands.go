@@ -2,9 +2,9 @@
 // call, with a store and objects in a folder. `make run` starts it on a laptop, and `gatewright-server serve` on a
 // machine with a domain.
 //
-// It runs the same code as in AWS. Requests are converted to the events of API Gateway (package apigateway). Other
-// functions receive the events that AWS would send (package triggers). The same packages read the table, the bucket and
-// the root key.
+// It runs the same code as in AWS. Requests for the management API are converted to the events of API Gateway (package
+// apigateway). Other functions receive the events that AWS would send (package triggers). The same packages read the
+// table, the bucket and the root key.
 //
 // Read commands.go for the commands, run.go for the start and stop of a run, and serve.go for the work between them.
 // settings.go has the differences between a laptop and a server. names.go has the names below a domain. Then read
@@ -77,12 +77,12 @@ func (p Program) Main(ctx context.Context, args []string) int {
 	return commandline.ExitDone
 }
 
-// errInterrupted is the cause of a context that a signal ended.
+// errInterrupted is the cause of a context that ended because of a signal or because a launcher of this process ended.
 var errInterrupted = errors.New("interrupted")
 
 // command returns the command line of a program that contains only the product. Without a command, it starts the product.
 func (p Program) command(a administration) *cobra.Command {
-	root := p.start(a)
+	root := p.startCommand(a)
 	root.Use, root.Short = "local", "Run the whole of Gatewright on this machine"
 	root.Long = root.Short + ", with nothing beside it: its data are in one folder.\n\n" + p.settingsHelp()
 	root.Args = rejectUnknownCommand
@@ -101,7 +101,7 @@ func (p Program) command(a administration) *cobra.Command {
 // also has other commands. The first of them starts the product.
 func (p Program) Commands() []*cobra.Command {
 	a := administration{program: p}
-	serve := p.start(a)
+	serve := p.startCommand(a)
 	serve.Use, serve.Short = "serve", "Run the whole product on this machine, for a domain"
 	serve.Long = serve.Short + ": management API, gateway and tunnels, by HTTPS.\n\n" + p.settingsHelp()
 	serve.Args = commandline.NoArgs
@@ -113,8 +113,8 @@ func (p Program) Commands() []*cobra.Command {
 	return all
 }
 
-// start returns a command that starts the product.
-func (p Program) start(a administration) *cobra.Command {
+// startCommand returns a command that starts the product.
+func (p Program) startCommand(a administration) *cobra.Command {
 	return &cobra.Command{
 		PersistentPreRunE: checkVariableNames,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -165,7 +165,7 @@ func hideFlagsInUsage(cmd *cobra.Command) {
 	}
 }
 
-// settingsHelp lists the program's settings, in the order of docs/local-run.md.
+// settingsHelp returns a list of the program's settings for its help, in the order of docs/local-run.md.
 func (p Program) settingsHelp() string {
 	return SettingsHelp(func(s *config.Setting) bool {
 		if p.server {
@@ -175,8 +175,8 @@ func (p Program) settingsHelp() string {
 	})
 }
 
-// SettingsHelp lists the settings that a command reads, for its help. include reports
-// whether the command reads a setting, and can change the setting's description.
+// SettingsHelp returns a list of the settings that a command reads, for the command's help. include reports whether the
+// command reads a setting, and can change the setting's description.
 func SettingsHelp(include func(*config.Setting) bool) string {
 	var out strings.Builder
 	out.WriteString("What can be set, and what holds without it:\n\n")

@@ -40,12 +40,14 @@ type database struct {
 	// engine and key are nil if the table is in DynamoDB.
 	engine *embedded.Backend
 	key    seal.KeySource
-	// dir and objects are the other data of a backup. objects is nil if the objects are in S3.
+	// dir and objects are set only for commands: the data directory, and the objects for a backup. objects is nil if the
+	// objects are in S3.
 	dir     *datadir.Dir
 	objects backup.Objects
 	// limits are the limits of accounts that have no limits of their own.
 	limits limits.Values
-	// workDir is the folder where another process typed the command.
+	// workDir is the working directory of the process for which this process runs a command. It is "" for commands of this
+	// process itself.
 	workDir string
 
 	endpoint string // of DynamoDB
@@ -63,8 +65,8 @@ func (d *database) stop() error {
 	return nil
 }
 
-// openDatabase opens the table, and creates it if it does not exist. The table is in the data directory,
-// whose lock the caller must hold, or at the endpoint of the settings. fatal is embedded.Options.Fatal.
+// openDatabase opens the table, and creates it if it does not exist. The table is at the DynamoDB endpoint of the
+// settings or in the data directory, whose lock the caller must hold. fatal is embedded.Options.Fatal.
 func openDatabase(
 	ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger, fatal func(error),
 ) (*database, error) {
@@ -110,7 +112,7 @@ func openEngine(
 	return engine, nil
 }
 
-// startDynamoDB starts a DynamoDB emulator that functions in separate processes can reach.
+// startDynamoDB starts a DynamoDB emulator that functions in separate processes can reach, and opens the table in it.
 func startDynamoDB(
 	ctx context.Context, s settings, dir *datadir.Dir, t *terminal.Terminal, log *slog.Logger,
 ) (*database, error) {
@@ -170,7 +172,8 @@ func connect(ctx context.Context, s settings, endpoint string) (*database, error
 	}, nil
 }
 
-// endpointError returns err as an error about the DynamoDB or S3 endpoint that is set in the variable.
+// endpointError converts an error of the DynamoDB or S3 endpoint in the variable to an error that names the variable
+// and says what to do. It returns nil and context.Canceled unchanged.
 func endpointError(err error, variable string) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -191,7 +194,7 @@ func checkReachable(ctx context.Context, address string) error {
 	}
 	host := u.Host
 	if u.Port() == "" {
-		host = net.JoinHostPort(u.Hostname(), u.Scheme)
+		host = net.JoinHostPort(u.Hostname(), u.Scheme) // net resolves "http" and "https" to their ports
 	}
 	var dialer net.Dialer
 	c, err := dialer.DialContext(ctx, "tcp", host)
@@ -217,7 +220,8 @@ func (s settings) awsConfig(c emulator.Credentials) aws.Config {
 	}
 }
 
-// findDynoxide finds the emulator's binary. In a checkout without the binary, it runs npm to install it.
+// findDynoxide finds dynoxide, the binary of the DynamoDB emulator. In a checkout without the binary, it runs npm, if
+// there is one, to install it.
 func findDynoxide(ctx context.Context, s settings, t *terminal.Terminal) (string, error) {
 	path, err := emulator.FindDynoxide(s.getenv)
 	if !errors.Is(err, emulator.ErrNoDynoxide) {

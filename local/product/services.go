@@ -51,8 +51,8 @@ type resources struct {
 	dir      *datadir.Dir
 	database *database
 	bucket   bucket
-	// objectEngine is the engine with the notes about objects. It is the
-	// same as the database's engine, unless the database is elsewhere.
+	// objectEngine is the engine with the notes about objects, or nil if the objects are in S3. It is the database's
+	// engine, unless the table is in DynamoDB.
 	objectEngine  *embedded.Backend
 	accounts      *accounts.Service
 	authenticator *sessions.Service
@@ -85,8 +85,8 @@ func (r *resources) blockAddresses(addresses ...net.Addr) {
 	}
 }
 
-// listenAddrs has the addresses of the listeners for the management
-// API, the gateway and the relay. relay is nil without a relay.
+// listenAddrs has the addresses of the listeners for the management API, the gateway and the relay. relay is nil if the
+// relay is disabled or has no listener of its own.
 type listenAddrs struct{ api, gateway, relay net.Addr }
 
 // open opens all data of the installation. fatal is called when the data directory is no longer writable.
@@ -101,6 +101,7 @@ func open(
 	return res, nil
 }
 
+// open sets the fields of r. After an error, the caller must call close.
 func (r *resources) open(
 	ctx context.Context, s settings, t *terminal.Terminal, log *slog.Logger, addrs listenAddrs, fatal func(error),
 ) error {
@@ -128,7 +129,7 @@ func (r *resources) open(
 		return err
 	}
 	c.APIURL = cmp.Or(c.APIURL, origin(addrs.api))
-	if s.domain == "" { // only on a laptop, a file can replace the DNS
+	if s.domain == "" { // without a domain, a file can replace the DNS
 		c.DNSRecords = r.dir.Path(localdns.Name)
 	}
 	if addrs.relay != nil {
@@ -164,8 +165,8 @@ func (r *resources) open(
 	return nil
 }
 
-// openKey returns the source of the root key. If the key does not belong to an
-// engine, it reads or creates the key now, so that an error ends the start.
+// openKey returns the source of the root key if the objects are in S3. If the table is not in an engine, openKey reads
+// or creates the key now, so that an error ends the start.
 func (r *resources) openKey(ctx context.Context, c config.Config) (seal.KeySource, error) {
 	if r.database.key != nil {
 		return r.database.key, nil
@@ -175,8 +176,8 @@ func (r *resources) openKey(ctx context.Context, c config.Config) (seal.KeySourc
 	return key, err
 }
 
-// openFiles opens the objects in the data directory. If the database
-// has no engine, it opens an engine for the notes about objects.
+// openFiles opens the objects in the data directory, and returns the source of the root key. If the database has no
+// engine, openFiles opens an engine for the notes about objects.
 func (r *resources) openFiles(
 	ctx context.Context, c config.Config, addrs listenAddrs, log *slog.Logger, fatal func(error),
 ) (key seal.KeySource, err error) {
@@ -190,7 +191,8 @@ func (r *resources) openFiles(
 		apigateway.Refusal{IDs: r.database.ids, Now: time.Now, Log: log})
 }
 
-// uploadOrigin returns the origin for uploads, which is the same as the origin of the management API.
+// uploadOrigin returns the default origin of upload URLs: the management API's name below the domain, or without a
+// domain the address of its listener.
 func uploadOrigin(c config.Config, addrs listenAddrs) string {
 	if c.APIDomain != "" {
 		return "https://" + c.APIDomain
@@ -210,11 +212,11 @@ type product struct {
 	bodies *bodies.Budget
 	// relay is the relay of this process. It is nil if the relay is a separate process or disabled.
 	relay *relay.Process
-	// upkeep periodically returns leased units that the gateway has not used,
-	// until its context ends. It is nil if the gateway is a separate process.
+	// upkeep periodically returns leased units that the gateway has not used, and writes its call counts, until its
+	// context ends. It is nil if the gateway is a separate process.
 	upkeep func(context.Context)
-	// drain returns all leased units of the gateway. Without drain,
-	// these units could not be used until their window ends.
+	// drain returns all leased units of the gateway and writes its call counts. Without drain, most of these units could
+	// not be used until their period ends.
 	drain func(context.Context) error
 	// tracer records the spans of this process. stop sends its last spans. It is nil if functions are separate processes.
 	tracer *telemetry.Tracer
@@ -262,8 +264,8 @@ func assemble(res *resources, apiAddr net.Addr) (*product, error) {
 	}, nil
 }
 
-// newGateway returns the replacement for API Gateway, which calls functions for requests. It reads
-// only the bodies of authenticated clients, or the bodies of all clients if authenticator is nil.
+// newGateway returns the replacement for API Gateway, which calls functions for requests. Except for public operations,
+// it does not read the bodies of unauthenticated clients. If authenticator is nil, it reads all bodies.
 func (r *resources) newGateway(
 	fns []apigateway.Function, authenticator api.Authenticator, addr net.Addr,
 ) *apigateway.Gateway {
@@ -298,8 +300,8 @@ func (r *resources) newRunner(triggered []triggers.Function) (*triggers.Runner, 
 }
 
 // triggered returns the functions that the table, the bucket or a schedule calls, with their handlers. It omits the
-// function for HTTP requests, which has a listener instead, and functions that only operators invoke: here, commands
-// replace them.
+// function for HTTP requests, which has a listener instead. It also omits functions that only operators invoke, because
+// local commands replace them.
 func (r *resources) triggered() ([]triggers.Function, error) {
 	var out []triggers.Function
 	for _, f := range functions.Triggered() {

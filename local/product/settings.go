@@ -23,11 +23,11 @@ const (
 // settings are the settings of a run, from the environment.
 type settings struct {
 	program Program
-	// domain is the installation's domain in lower case. All host names of the
-	// installation are below it (names.go). domain is "" on a laptop.
+	// domain is the installation's domain in lower case. All host names of the installation are below it (names.go).
+	// domain is "" if no domain is set, as usual on a laptop.
 	domain string
-	// certificate and certificateKey are the files of the domain's certificate and its
-	// private key. They are "" if the certificate is obtained by ACME, or without TLS.
+	// certificate and certificateKey are the files of the domain's certificate and its private key. They are "" if an ACME
+	// authority or the local CA issues the certificates, or without TLS.
 	certificate, certificateKey string
 	// limits are the limits of accounts that have no limits of their own.
 	limits limits.Values
@@ -36,11 +36,14 @@ type settings struct {
 	apiAddr, gatewayAddr string
 	// tlsAddr is config.NoAddr without TLS.
 	tlsAddr string
-	// relayAddr is config.NoAddr without a relay.
+	// relayAddr is config.NoAddr without a relay. With a domain, no listener is opened at relayAddr, because the relay is
+	// served at a name of the domain.
 	relayAddr string
 	// adminAddr is the address for operators. It is config.NoAddr if there is no such address.
-	adminAddr          string
-	dataDir, readyFile string
+	adminAddr string
+	dataDir   string
+	// readyFile is the file to which a run writes its addresses when it is ready, or "".
+	readyFile string
 	// dynamoDB and s3 are endpoints of servers that run elsewhere. They are "" if the data is in
 	// the data directory. If functions are separate processes, emulators store the data there.
 	dynamoDB, s3 string
@@ -163,8 +166,8 @@ func (s settings) check() error {
 	return err
 }
 
-// checkPorts returns an error if two listeners have the same address. The system's
-// error for the second listener would say that another program uses the address.
+// checkPorts returns an error if two listeners have the same address. Without this check, the system would report for
+// the second listener that another program uses the address.
 func (s settings) checkPorts() error {
 	used := map[string]string{}
 	for _, a := range []struct{ name, addr string }{
@@ -188,8 +191,8 @@ func (s settings) checkPorts() error {
 // checkDomain returns an error for an invalid domain, or for settings that contradict the domain.
 func (s settings) checkDomain() error {
 	usesTLS := s.tlsAddr != config.NoAddr
-	switch files := s.certificate != "" || s.certificateKey != ""; {
-	case s.domain == "" && files:
+	switch hasFiles := s.certificate != "" || s.certificateKey != ""; {
+	case s.domain == "" && hasFiles:
 		return fmt.Errorf("%s and %s are of a domain: set %s to it", config.VarTLSCertificate, config.VarTLSKey,
 			config.VarDomain)
 	case s.domain == "" && s.program.server:
@@ -206,25 +209,25 @@ func (s settings) checkDomain() error {
 	case (s.certificate == "") != (s.certificateKey == ""):
 		return fmt.Errorf("%s and %s go together: set both to the files of the certificate and of its key, or none",
 			config.VarTLSCertificate, config.VarTLSKey)
-	case usesTLS && !files && s.getenv(config.VarACMEDirectory) == "":
+	case usesTLS && !hasFiles && s.getenv(config.VarACMEDirectory) == "":
 		return fmt.Errorf("%s has no certificate yet: name an authority in %s, or files in %s and %s, or set %s to %s "+
 			"where a proxy before this machine ends TLS",
 			s.domain, config.VarACMEDirectory, config.VarTLSCertificate, config.VarTLSKey, config.VarTLSAddr, config.NoAddr)
-	case usesTLS && files: // check the files before a start creates data
+	case usesTLS && hasFiles: // check the files before a start creates data
 		return servercert.Check(s.certificate, s.certificateKey, s.certificateNames()...)
 	}
 	return nil
 }
 
 // config returns the product's configuration, from the settings and from the values that this run has determined.
-func (s settings) config(keyFile, dynamoDB, s3, gatewayPort string) (config.Config, error) {
+func (s settings) config(keyFile, dynamoDBEndpoint, s3Endpoint, gatewayPort string) (config.Config, error) {
 	c := config.Config{
 		Table: tableName, Bucket: bucketName, KeyFile: keyFile,
 		DeploymentURL:    "http://{deployment}.localhost:" + gatewayPort,
 		APIURL:           strings.TrimSuffix(s.getenv(config.VarAPIURL), "/"),
 		Origins:          strings.Fields(s.getenv(config.VarOrigins)),
-		DynamoDBEndpoint: dynamoDB,
-		S3Endpoint:       s3,
+		DynamoDBEndpoint: dynamoDBEndpoint,
+		S3Endpoint:       s3Endpoint,
 		S3PublicEndpoint: s.getenv(config.VarS3PublicEndpoint),
 		ACMEDirectory:    s.getenv(config.VarACMEDirectory),
 		DocsWeights:      s.getenv(config.VarDocsWeights),

@@ -12,9 +12,9 @@ import (
 // process uses the data, and this process has no worker yet. If the table is in DynamoDB or its emulator, other
 // processes can use it, so takeOver does nothing.
 //
-// takeOver does not end other leases. Leased units of quotas are returned only when their lease ends, because no unit
-// may be spent twice. An Idempotency-Key whose first request was killed can be used again after 35 s. Streams and
-// tunnels are counted in memory, so they leave no leases.
+// takeOver does not end other leases. Unspent quota units of the earlier process are returned when its journal has not
+// been written for a minute (allowance.Reclaim), because no unit may be spent twice. An Idempotency-Key whose first
+// request was killed can be used again after 35 s. Streams and tunnels are counted in memory, so they leave no leases.
 func (r *resources) takeOver(ctx context.Context, log *slog.Logger) error {
 	if r.database.engine == nil {
 		return nil
