@@ -130,6 +130,7 @@ func (f keyFlags) spec(now time.Time) (accounts.Spec, error) {
 	return out, errors.Join(errs...)
 }
 
+// parseExpiry parses a time in RFC 3339, or a duration that begins now. It returns nil if text is "".
 func parseExpiry(text string, now time.Time) (*time.Time, error) {
 	if text == "" {
 		return nil, nil

@@ -74,7 +74,7 @@ func printKeys(out io.Writer, keys []accounts.Key) error {
 		p := k.Permissions
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cmp.Or(k.Label, "-"),
 			k.CreatedOn.UTC().Format(time.RFC3339), expires,
-			// all projects are shown as *, because a project can be named "all"
+			// formatList(p.Projects, false) shows all projects as *, because a project can be named "all"
 			cmp.Or(k.LastUsedOn, "never"), formatList(p.Scopes, p.HasAllScopes()), formatList(p.Projects, false),
 			formatList(p.Environments, len(p.Environments) == len(environment.Kinds())))
 	}

@@ -37,7 +37,7 @@ never do a step twice.`,
 			return nil
 		},
 		RunE: a.requireInstallation(func(cmd *cobra.Command, args []string, d *database) error {
-			e, err := d.operations()
+			e, err := d.operationEngine()
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func listOperationsCommand(a administration) *cobra.Command {
 two minutes. --all lists all that have not ended, with those that are planned for later, such as clean-ups after builds.`,
 		Args: cobra.NoArgs,
 		RunE: a.requireInstallation(func(cmd *cobra.Command, _ []string, d *database) error {
-			e, err := d.operations()
+			e, err := d.operationEngine()
 			if err != nil {
 				return err
 			}
@@ -93,7 +93,8 @@ two minutes. --all lists all that have not ended, with those that are planned fo
 	return list
 }
 
-// accountNames returns the names of the operations' accounts, by ID.
+// accountNames returns the names of the operations' accounts, by ID. The name is the ID if the account has none, and
+// "-" for an operation without an account.
 func accountNames(ctx context.Context, s *accounts.Service, records []operation.Record) (map[string]string, error) {
 	names := map[string]string{"": "-"}
 	for _, r := range records {
@@ -109,9 +110,9 @@ func accountNames(ctx context.Context, s *accounts.Service, records []operation.
 	return names, nil
 }
 
-// operations returns an engine to list, begin and resume operations. Do not run operations
-// with it: their tasks may need parts that are missing here, such as the bucket.
-func (d *database) operations() (*operation.Engine, error) {
+// operationEngine returns an engine to list, begin and resume operations. Do not run operations with it: their tasks
+// may need parts that are missing here, such as the bucket.
+func (d *database) operationEngine() (*operation.Engine, error) {
 	return durable.Engine(d.parts())
 }
 
@@ -121,7 +122,7 @@ func (d *database) parts() installation.Parts {
 }
 
 // printOperations prints a table with one line per operation.
-func printOperations(out io.Writer, accounts map[string]string, records []operation.Record) error {
+func printOperations(out io.Writer, names map[string]string, records []operation.Record) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "ID\tKIND\tACCOUNT\tSTATE\tATTEMPTS\tSINCE\tNEXT\tLAST FAILURE")
 	for _, r := range records {
@@ -130,7 +131,7 @@ func printOperations(out io.Writer, accounts map[string]string, records []operat
 		if s.Running {
 			next = "runs"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.Kind, accounts[s.AccountID],
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.ID, s.Kind, names[s.AccountID],
 			cmp.Or(s.State, "-"),
 			s.FailedAttempts, s.Since.UTC().Format(time.RFC3339), next, cmp.Or(s.LastFailure, "-"))
 	}

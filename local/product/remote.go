@@ -32,20 +32,20 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
-// awsNames are the names of an installation's resources in AWS. They
-// have no defaults, which could be the names of another installation.
+// awsNames are the names of an installation's resources in AWS. They have no defaults, because a default could be the
+// name of another installation's resource.
 type awsNames struct{ table, bucket, kmsKey string }
 
-func (n *awsNames) addFlags(c *cobra.Command, direction string) {
-	c.Flags().StringVar(&n.table, "table", "", direction+" AWS: the name of the DynamoDB table")
-	c.Flags().StringVar(&n.bucket, "bucket", "", direction+" AWS: the name of the S3 bucket")
-	c.Flags().StringVar(&n.kmsKey, "kms-key", "", direction+" AWS: the id of the KMS key that wraps the root key")
+func (n *awsNames) addFlags(c *cobra.Command, preposition string) {
+	c.Flags().StringVar(&n.table, "table", "", preposition+" AWS: the name of the DynamoDB table")
+	c.Flags().StringVar(&n.bucket, "bucket", "", preposition+" AWS: the name of the S3 bucket")
+	c.Flags().StringVar(&n.kmsKey, "kms-key", "", preposition+" AWS: the id of the KMS key that wraps the root key")
 }
 
 // remote is an installation's table in DynamoDB and its bucket in S3. For an import, the installation is still empty.
 type remote struct {
 	name   string // the table, for messages
-	region string // in AWS
+	region string // "" outside AWS
 	table  *store.Table
 	items  transfer.Items
 	bucket *blob.Bucket
@@ -151,8 +151,9 @@ func newRemote(sdk aws.Config, dynamoDB, s3, table, bucket string, o store.Optio
 	}
 }
 
-// withEndpoints calls do with the table and the bucket at the endpoints of the settings, and with
-// the data directory that contains the root key. It fails if the product runs with that directory.
+// withEndpoints calls do with the table and the bucket at the endpoints of the settings, and with the data directory
+// that contains the root key. It creates the table and the bucket if they do not exist. It fails if the product runs
+// with that directory.
 func (a administration) withEndpoints(ctx context.Context, s settings, command string, do func(*remote) error) error {
 	dir, err := datadir.Open(s.dataDir)
 	if err != nil {
@@ -180,25 +181,26 @@ func (a administration) withEndpoints(ctx context.Context, s settings, command s
 	if err := p.bucket.Create(ctx); err != nil {
 		return endpointError(err, config.VarS3Endpoint)
 	}
-	p.name, p.dir, p.keeper = "the table at "+s.dynamoDB, dir, keyFile{dir, p.table}
+	p.name, p.dir, p.keeper = "the table at "+s.dynamoDB, dir, rootKeyFile{dir, p.table}
 	return do(p)
 }
 
-// keyFile is the RootKeeper for a root key in a data directory whose table is elsewhere.
-type keyFile struct {
+// rootKeyFile is the RootKeeper for a root key in a data directory whose table is elsewhere.
+type rootKeyFile struct {
 	dir   *datadir.Dir
 	table *store.Table
 }
 
-var _ transfer.RootKeeper = keyFile{}
+var _ transfer.RootKeeper = rootKeyFile{}
 
 // Root implements transfer.RootKeeper.
-func (k keyFile) Root(ctx context.Context) (sharedrootkey.ExportedKey, error) {
+func (k rootKeyFile) Root(ctx context.Context) (sharedrootkey.ExportedKey, error) {
 	return sharedrootkey.ExportFile(ctx, k.dir.Path(rootkey.Name), k.table)
 }
 
-// Adopt implements transfer.RootKeeper. It writes the file before data is sealed under the key.
-func (k keyFile) Adopt(ctx context.Context, root sharedrootkey.ExportedKey) ([]store.Write, error) {
+// Adopt implements transfer.RootKeeper. It writes the file before data is sealed under the key. If the file exists, it
+// must contain the same key.
+func (k rootKeyFile) Adopt(ctx context.Context, root sharedrootkey.ExportedKey) ([]store.Write, error) {
 	path := k.dir.Path(rootkey.Name)
 	existing, err := seal.ExistingFile(path).Root(ctx)
 	switch {
@@ -213,8 +215,8 @@ func (k keyFile) Adopt(ctx context.Context, root sharedrootkey.ExportedKey) ([]s
 	return sharedrootkey.ImportFile(ctx, path, root, time.Now)
 }
 
-// importPhases returns the function for transfer.Remote.PhaseOf. Items that
-// trigger functions and items with credentials are imported last.
+// importPhases returns the function for transfer.Remote.PhaseOf. Items that trigger functions and items with
+// credentials are imported last, after the items that are due at some time.
 func importPhases() (func(store.Item) transfer.Phase, error) {
 	var filters []func(events.DynamoDBEventRecord) bool
 	for _, f := range functions.Triggered() {

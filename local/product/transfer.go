@@ -98,19 +98,19 @@ func (d *database) export(ctx context.Context, keyFile string, w io.Writer) (sum
 	if err := rootkey.Check(ctx, path, d.engine); err != nil {
 		return summary, err
 	}
-	workDir, err := staging.Open(d.dir.Path("export"))
+	stagingFolder, err := staging.Open(d.dir.Path("export"))
 	if err != nil {
 		return summary, fmt.Errorf("make an export: %w", err)
 	}
-	defer func() { err = errors.Join(err, workDir.Close()) }()
+	defer func() { err = errors.Join(err, stagingFolder.Close()) }()
 	// As in a backup, call Retain before Checkpoint: then every content that
 	// the checkpoint names exists, and is not deleted during the export.
 	release := d.objects.Retain()
 	defer func() { err = errors.Join(err, release()) }()
-	if err := d.engine.Checkpoint(ctx, workDir.Path(datadir.Engine)); err != nil {
+	if err := d.engine.Checkpoint(ctx, stagingFolder.Path(datadir.Engine)); err != nil {
 		return summary, err
 	}
-	checkpoint, err := embedded.Open(ctx, embedded.Options{Dir: workDir.Path(datadir.Engine), ReadOnly: true})
+	checkpoint, err := embedded.Open(ctx, embedded.Options{Dir: stagingFolder.Path(datadir.Engine), ReadOnly: true})
 	if err != nil {
 		return summary, err
 	}

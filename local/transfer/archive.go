@@ -63,14 +63,14 @@ func openArchive(ctx context.Context, name, keyFile string) (a *archive, err err
 		}
 	}()
 	digest := sha256.New()
-	keys := map[[sha256.Size]byte]struct{}{}
+	itemIDs := map[[sha256.Size]byte]struct{}{}
 	err = a.read(ctx, digest, visitor{item: func(item store.Item) error {
 		key := store.KeyOf(item)
 		id := sha256.Sum256([]byte(key.PK + "\x00" + key.SK))
-		if _, duplicate := keys[id]; duplicate {
+		if _, duplicate := itemIDs[id]; duplicate {
 			return errors.New("it has an item twice")
 		}
-		keys[id] = struct{}{}
+		itemIDs[id] = struct{}{}
 		return nil
 	}})
 	pathErr, isPathErr := errors.AsType[*fs.PathError](err)
@@ -101,7 +101,8 @@ func unsealError(err error) error {
 	return errors.New("its beginning is not that of a file of export-data")
 }
 
-// explain replaces an error of a parser by a text for operators.
+// explain replaces the error of an unexpected end of the file by a text for operators. It returns other errors
+// unchanged.
 func explain(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("its end is missing")
@@ -256,11 +257,11 @@ func (a *archiveReader) readManifest() error {
 }
 
 func (a *archiveReader) readItems(h *tar.Header) error {
-	if h.Size > maxItemsBytes {
-		return fmt.Errorf("its file %s has %d bytes, and an export's at most %d", h.Name, h.Size, maxItemsBytes)
+	if h.Size > maxItemsFileBytes {
+		return fmt.Errorf("its file %s has %d bytes, and an export's at most %d", h.Name, h.Size, maxItemsFileBytes)
 	}
 	lines := bufio.NewScanner(a.tar)
-	lines.Buffer(make([]byte, 0, itemsBytes), maxItemsBytes)
+	lines.Buffer(make([]byte, 0, itemsFileBytes), maxItemsFileBytes)
 	for lines.Scan() {
 		item, err := decode(bytes.TrimSpace(lines.Bytes()))
 		if err != nil {

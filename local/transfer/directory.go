@@ -66,7 +66,8 @@ func (a *archive) fillDirectory(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	// Open the root key before there are items. rootkey.Open stores the key's hash in the engine, and later refuses the key of another installation.
+	// Open the root key before there are items. rootkey.Open stores the key's hash in the engine, and later refuses the
+	// key of another installation.
 	if _, err := rootkey.Open(ctx, filepath.Join(dir, rootkey.Name), engine); err != nil {
 		return err
 	}

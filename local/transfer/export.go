@@ -76,8 +76,8 @@ type exporter struct {
 	createdOn   time.Time
 	summary     Summary
 	fingerprint fingerprint
-	items       bytes.Buffer
-	files       int
+	lines       bytes.Buffer // the items of the next file
+	itemFiles   int          // number of written files of items
 }
 
 func (e *exporter) write(ctx context.Context) error {
@@ -107,19 +107,20 @@ func (e *exporter) writeItems(ctx context.Context) error {
 	err := e.eachItem(ctx, func(line []byte) error {
 		e.summary.Items++
 		e.fingerprint.add(line)
-		e.items.Write(line)
-		if e.items.Len() < itemsBytes {
+		e.lines.Write(line)
+		if e.lines.Len() < itemsFileBytes {
 			return nil
 		}
 		return e.writeLines()
 	})
-	if err == nil && e.items.Len() > 0 {
+	if err == nil && e.lines.Len() > 0 {
 		err = e.writeLines()
 	}
 	return err
 }
 
-// eachItem calls visit with the line of each item to export.
+// eachItem calls visit with the line of each item to export. It returns an error if the table has an unfinished import,
+// or if its root key is being rotated.
 func (e *exporter) eachItem(ctx context.Context, visit func(line []byte) error) error {
 	return e.Items(ctx, func(item store.Item) error {
 		key := store.KeyOf(item)
@@ -131,7 +132,7 @@ func (e *exporter) eachItem(ctx context.Context, visit func(line []byte) error) 
 			// During a rotation, the export would contain the operation, but not the new key.
 			return rootkey.CheckNotRotating(item)
 		}
-		if isLocal(item, e.createdOn) {
+		if isExcluded(item, e.createdOn) {
 			return nil
 		}
 		line, err := encode(item)
@@ -143,9 +144,9 @@ func (e *exporter) eachItem(ctx context.Context, visit func(line []byte) error) 
 }
 
 func (e *exporter) writeLines() error {
-	e.files++
-	err := e.writeFile(fmt.Sprintf("%s%08d.json", itemsPrefix, e.files), e.items.Bytes())
-	e.items.Reset()
+	e.itemFiles++
+	err := e.writeFile(fmt.Sprintf("%s%08d.json", itemsPrefix, e.itemFiles), e.lines.Bytes())
+	e.lines.Reset()
 	return err
 }
 

@@ -17,15 +17,16 @@ type importer struct {
 	table *store.Table
 	// put stores an object unless it exists.
 	put func(context.Context, blob.Object, io.Reader) error
-	// phaseOf returns the phase of an item. Items of a phase are stored after all
-	// items of earlier phases. If phaseOf is nil, all items are stored in one phase.
+	// phaseOf returns the phase of an item. Items of a phase are stored after all items of earlier phases. If phaseOf is
+	// nil, all items are stored in one phase, and progress must be nil.
 	phaseOf func(store.Item) Phase
-	// progress is the progress that is stored in the target. It is nil for a target that
-	// is not used before the import ends, and is created again after an interruption.
+	// progress is the progress that is stored in the target. It is nil for a new data directory: it is not used before the
+	// import ends, and an interrupted import begins again.
 	progress *progress
 }
 
-// Phase is a phase of an import into a target that is already in use. An import stores each item in one phase.
+// Phase is a phase of an import into a target whose functions can run during the import. An import stores each item in
+// one phase.
 type Phase int
 
 // The phases, in their order.
@@ -76,7 +77,7 @@ func (im *importer) importPhase(ctx context.Context, b *batch) error {
 			if im.phaseOf != nil && objectPhase(o) != b.phase {
 				return nil
 			}
-			if err := b.commit(ctx); err != nil { // store the items that name the object first
+			if err := b.commit(ctx); err != nil { // first store the items that refer to the object
 				return err
 			}
 			if err := im.put(ctx, o, body); err != nil {
@@ -102,7 +103,7 @@ func objectPhase(o blob.Object) Phase {
 type batch struct {
 	*importer
 	phase  Phase
-	skip   int // number of items that an earlier import has stored
+	skip   int // number of items that add still skips, because an earlier attempt has stored them
 	writes []store.Write
 	bytes  int
 }
@@ -110,7 +111,8 @@ type batch struct {
 // progressBytes is the space for the progress record in a transaction.
 const progressBytes = 1 << 10
 
-// add adds an item to the batch. If the item does not fit, add commits the batch first.
+// add adds an item to the batch, unless the item is to be skipped. If the item does not fit, add commits the batch
+// first.
 func (b *batch) add(ctx context.Context, item store.Item) error {
 	if b.skip > 0 {
 		b.skip--

@@ -28,7 +28,7 @@ type Remote struct {
 	// AccountKey stores the text of the first account's key. It is
 	// called if the export contains the key. It may be nil.
 	AccountKey func([]byte) error
-	// PhaseOf returns the phase of an item.
+	// PhaseOf returns the phase of an item. It is required.
 	PhaseOf func(store.Item) Phase
 	Now     func() time.Time
 }
@@ -42,12 +42,12 @@ type Bucket interface {
 
 var _ Bucket = (*blob.Bucket)(nil)
 
-// RootKeeper stores the root key of a target.
+// RootKeeper stores the root key of a target. Exports use it too, to read the root key of their source.
 type RootKeeper interface {
 	// Adopt makes root the target's root key. The caller must commit
 	// the returned writes. Adopt is called only if the target is empty.
 	Adopt(ctx context.Context, root rootkey.ExportedKey) ([]store.Write, error)
-	// Root returns the target's current root key.
+	// Root returns the current root key.
 	Root(ctx context.Context) (rootkey.ExportedKey, error)
 }
 
@@ -92,7 +92,7 @@ func (r Remote) start(ctx context.Context, a *archive) (*progress, error) {
 	var p progress
 	switch err := r.Table.Get(ctx, installation.ImportPrefix.Key(), &p); {
 	case err == nil:
-		return &p, r.resume(ctx, p, a)
+		return &p, r.checkResumable(ctx, p, a)
 	case !errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("look at %s: %w", r.Name, err)
 	}
@@ -111,9 +111,9 @@ func (r Remote) start(ctx context.Context, a *archive) (*progress, error) {
 	return &p, nil
 }
 
-// resume returns an error unless the unfinished import p is of this archive, and the target still has the archive's
-// root key.
-func (r Remote) resume(ctx context.Context, p progress, a *archive) error {
+// checkResumable returns an error unless the unfinished import p is of this archive, and the target still has the
+// archive's root key.
+func (r Remote) checkResumable(ctx context.Context, p progress, a *archive) error {
 	if p.Archive != a.id {
 		return fmt.Errorf("the import of another file into %s was begun and has not ended: go on with that file, or empty "+
 			"the table and the bucket", r.Name)
@@ -129,14 +129,14 @@ func (r Remote) resume(ctx context.Context, p progress, a *archive) error {
 	return nil
 }
 
-// checkEmpty returns an error if the target contains data of an installation. Items that are not exported (isLocal) are
-// not such data. An example is the root key: a deployed installation creates it at its first request, even if the
+// checkEmpty returns an error if the target contains data of an installation. Items that are not exported (isExcluded)
+// are not such data. An example is the root key: a deployed installation creates it at its first request, even if the
 // request is rejected.
 func (r Remote) checkEmpty(ctx context.Context) error {
 	errFound := fmt.Errorf("%s %w: name one that was never used, or empty it; nothing was imported", r.Name, ErrNotEmpty)
 	now := r.Now()
 	err := r.Items(ctx, func(item store.Item) error {
-		if isLocal(item, now) {
+		if isExcluded(item, now) {
 			return nil
 		}
 		return errFound

@@ -68,14 +68,14 @@ const (
 )
 
 const (
-	// itemsBytes is the size at which a file of items ends and another file begins.
-	itemsBytes = 1 << 20
-	// maxItemsBytes is the maximum size of a file of items. The last item of a file can have
+	// itemsFileBytes is the size at which a file of items ends and another file begins.
+	itemsFileBytes = 1 << 20
+	// maxItemsFileBytes is the maximum size of a file of items. The last item of a file can have
 	// the maximum size of an item, and each of its bytes is encoded as at most six bytes.
-	maxItemsBytes = itemsBytes + 6*store.MaxItemBytes
+	maxItemsFileBytes = itemsFileBytes + 6*store.MaxItemBytes
 	// maxSmallBytes is the maximum size of the other files that are read into memory.
 	maxSmallBytes = 64 << 10
-	// maxObjectBytes is the largest object that S3 accepts in one request.
+	// maxObjectBytes is the maximum size of an object that S3 accepts in one request.
 	maxObjectBytes = 5 << 30
 )
 
@@ -104,9 +104,9 @@ type Objects interface {
 // an error. The table is in an *embedded.Backend or in DynamoDB.
 type Items func(ctx context.Context, visit func(store.Item) error) error
 
-// isLocal reports whether an item is not exported: commit tokens and the record of
-// the root key, which are valid only in their table, and expired items.
-func isLocal(item store.Item, now time.Time) bool {
+// isExcluded reports whether an item is not exported. Commit tokens and the record of the root key are excluded because
+// they are valid only in their table. Expired items are excluded too.
+func isExcluded(item store.Item, now time.Time) bool {
 	key := store.KeyOf(item)
 	return store.IsToken(key) || rootkey.IsRecordKey(key) || store.Expired(item, now)
 }
@@ -114,7 +114,7 @@ func isLocal(item store.Item, now time.Time) bool {
 // encode returns an item as a line of JSON. It returns an error for strings that
 // are not valid UTF-8, which JSON cannot represent and DynamoDB does not accept.
 func encode(item store.Item) ([]byte, error) {
-	if !isText(&types.AttributeValueMemberM{Value: item}) {
+	if !isValidUTF8(&types.AttributeValueMemberM{Value: item}) {
 		return nil, fmt.Errorf("the item %q has a text that is none in UTF-8", store.KeyOf(item).PK)
 	}
 	converted, err := stream.ToLambdaItem(item)
@@ -127,18 +127,18 @@ func encode(item store.Item) ([]byte, error) {
 	return nil, fmt.Errorf("encode an item: %w", err)
 }
 
-// isText reports whether all strings in a value are valid UTF-8.
-func isText(v store.Value) bool {
+// isValidUTF8 reports whether all strings in a value are valid UTF-8.
+func isValidUTF8(v store.Value) bool {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
 		return utf8.ValidString(v.Value)
 	case *types.AttributeValueMemberSS:
 		return !slices.ContainsFunc(v.Value, func(e string) bool { return !utf8.ValidString(e) })
 	case *types.AttributeValueMemberL:
-		return !slices.ContainsFunc(v.Value, func(e store.Value) bool { return !isText(e) })
+		return !slices.ContainsFunc(v.Value, func(e store.Value) bool { return !isValidUTF8(e) })
 	case *types.AttributeValueMemberM:
 		for name, e := range v.Value {
-			if !utf8.ValidString(name) || !isText(e) {
+			if !utf8.ValidString(name) || !isValidUTF8(e) {
 				return false
 			}
 		}
