@@ -1,5 +1,5 @@
-// Package backup writes all data of a running local installation
-// to one file, and restores a data directory from such a file.
+// Package backup writes all data of a local installation to one file, while the product runs or not, and restores a
+// data directory from such a file.
 //
 // The file is a tar archive, compressed with zstd. It begins with a manifest, which lists all other files with their
 // sizes and digests. They follow in the same order: a checkpoint of the engine, the root key (two root keys during a
@@ -7,8 +7,9 @@
 // these keys, a reader of the file has access to all data of the installation.
 //
 // A backup contains every commit that was acknowledged before the backup began, no partial commits, and every object
-// that its records name. If a backup is interrupted, there is no file with its name. If a restore is interrupted, or
-// the file is truncated, damaged or of another program, there is no data directory.
+// that its records name. If a backup is interrupted, it does not create or replace the file with its name. If a restore
+// is interrupted, or the file is truncated, damaged or of another program, the restore does not create the data
+// directory.
 //
 // Backups are not encrypted, and not incremental.
 //
@@ -58,7 +59,7 @@ type Engine interface {
 	Checkpoint(ctx context.Context, dir string) error
 }
 
-// Objects are the objects; *files.Bucket has them.
+// Objects is the bucket with the objects. *files.Bucket implements it.
 type Objects interface {
 	// Retain keeps the contents of deleted objects until release is called.
 	Retain() (release func() error)
@@ -155,8 +156,8 @@ func Write(ctx context.Context, s Source, w io.Writer) (summary Summary, err err
 		return summary, fmt.Errorf("make a backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, workDir.Close()) }()
-	// Read the keys before the checkpoint too: a rotation can remove a key
-	// before the second read, as soon as no data is sealed under the key.
+	// Read the keys before and after the checkpoint. A rotation can end in between, and then removes the old key, which
+	// the checkpoint can still need.
 	keys := map[string][]byte{}
 	if err := rootkey.Check(ctx, filepath.Join(s.Dir, rootkey.Name), s.Engine); err != nil {
 		return summary, err
@@ -189,7 +190,8 @@ func Write(ctx context.Context, s Source, w io.Writer) (summary Summary, err err
 // isKeyFile reports whether a file in a backup contains a root key.
 func isKeyFile(name string) bool { return name == rootkey.Name || name == rootkey.NextName }
 
-// readKeys adds the root keys in dir to the map into, by their check values.
+// readKeys adds the root keys in dir to the map into, by their check values. It reads the next key first, because the
+// end of a rotation renames its file to rootkey.Name.
 func readKeys(ctx context.Context, dir string, into map[string][]byte) error {
 	path := filepath.Join(dir, rootkey.Name)
 	for _, file := range []string{path + seal.NextFile, path} {
@@ -237,8 +239,8 @@ func writeKeys(ctx context.Context, engine *embedded.Backend, keys map[string][]
 	return rootkey.Check(ctx, workDir.Path(rootkey.Name), engine)
 }
 
-// newManifest returns the manifest of a backup: the files of the checkpoint, the
-// root keys, the objects and the account key. It also verifies the checkpoint.
+// newManifest returns the manifest of a backup: the files of the checkpoint, the root keys, the account key and the
+// objects. It also verifies the checkpoint, and writes the root keys into workDir.
 func newManifest(ctx context.Context, s Source, keys map[string][]byte, workDir *staging.Folder) (*manifest, error) {
 	m := &manifest{Product: product, Format: format, CreatedOn: s.Now().UTC().Truncate(time.Second)}
 	folder := workDir.Path(datadir.Engine)

@@ -74,7 +74,8 @@ func invalidf(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
-// readError explains why the rest of a file cannot be read.
+// readError returns an error that explains why the rest of a backup cannot be read. It is an invalidError, unless the
+// context has ended or the system refuses access.
 func readError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -107,7 +108,7 @@ func extract(ctx context.Context, from io.Reader, dir string) (_ *manifest, err 
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	for _, e := range m.Files {
-		if err := e.next(archive, e.Bytes); err != nil {
+		if err := e.readHeader(archive, e.Bytes); err != nil {
 			return nil, err
 		}
 		if err := e.extract(archive, root); err != nil {
@@ -132,7 +133,7 @@ func extract(ctx context.Context, from io.Reader, dir string) (_ *manifest, err 
 }
 
 func readManifest(archive *tar.Reader) (*manifest, error) {
-	if err := (entry{Name: manifestName}).next(archive, -1); err != nil {
+	if err := (entry{Name: manifestName}).readHeader(archive, -1); err != nil {
 		return nil, err
 	}
 	raw, err := io.ReadAll(archive)
@@ -153,9 +154,9 @@ func readManifest(archive *tar.Reader) (*manifest, error) {
 	return &m, nil
 }
 
-// next reads the header of the next file in the archive, which must have the name of
-// e and the size bytes. If bytes is -1, any size up to maxManifestBytes is valid.
-func (e entry) next(archive *tar.Reader, bytes int64) error {
+// readHeader reads the header of the next file in the archive, which must have the name of e and the size bytes. If
+// bytes is -1, any size up to maxManifestBytes is valid.
+func (e entry) readHeader(archive *tar.Reader, bytes int64) error {
 	h, err := archive.Next()
 	switch {
 	case errors.Is(err, io.EOF):

@@ -133,8 +133,8 @@ func CheckOnline(ctx context.Context, s Source, l Live, workName string) (r Repo
 		if rootkey.CheckExisting(ctx, path, l.Engine) == nil {
 			return nil
 		}
-		// Try again: the first attempt fails if it reads the key file and the store before and after the last step of a
-		// rotation.
+		// Try again: the first attempt fails if the last step of a rotation happens between its reads of the key file and of
+		// the store.
 		return rootkey.CheckExisting(ctx, path, l.Engine)
 	})
 	return r, err

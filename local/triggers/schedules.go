@@ -40,7 +40,7 @@ func (r *Runner) runSchedule(ctx context.Context, s schedule) {
 			}
 		}
 		if !now.Before(s.timetable.Next(due)) {
-			due = now
+			due = now // more calls are due: make only one
 		}
 		if ctx.Err() != nil {
 			return

@@ -29,15 +29,15 @@ type Stream interface {
 }
 
 // Shards returns the feed of a DynamoDB stream.
-func Shards(s Stream) Feed { return shards{s} }
+func Shards(s Stream) Feed { return shardFeed{s} }
 
-type shards struct{ stream Stream }
+type shardFeed struct{ stream Stream }
 
 // pollInterval is the time between reads of an idle stream.
 const pollInterval = 100 * time.Millisecond
 
-// shardReader reads the shards one after the other, parents before their children.
-// Only the last shard is still open, so its end is never reached (design, section 9).
+// shardReader reads the shards one after the other, in the order of DescribeStream: parents before their children. It
+// assumes that only the last shard is open, as in the emulator: it never reads beyond an open shard.
 type shardReader struct {
 	stream   Stream
 	arn      string
@@ -47,7 +47,7 @@ type shardReader struct {
 }
 
 // Open implements Feed.
-func (s shards) Open(ctx context.Context, position Position) (Reader, error) {
+func (s shardFeed) Open(ctx context.Context, position Position) (Reader, error) {
 	arn, err := s.stream.ARN(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find the stream: %w", err)
@@ -99,8 +99,9 @@ func (r *shardReader) Next(ctx context.Context, timeout time.Duration) ([]events
 	return nil, nil, errNoOpenShard
 }
 
-// openIterator gets an iterator of the current shard, after the position. If there is no position, or if its record
-// no longer exists, the iterator begins at the oldest record. The sweep handles the operations of lost records.
+// openIterator gets an iterator of the current shard, unless there is one. The iterator begins after the position. If
+// there is no position, or if its record no longer exists, the iterator begins at the oldest record. The scheduled
+// sweep handles the operations of lost records.
 func (r *shardReader) openIterator(ctx context.Context) error {
 	if r.iterator != nil {
 		return nil

@@ -27,10 +27,11 @@ type Reader interface {
 	Next(ctx context.Context, timeout time.Duration) ([]events.DynamoDBEventRecord, Position, error)
 }
 
-// Position is the sequence number of the last record that a function has handled, by shard.
+// Position is the sequence number of the last record that a function has handled or skipped, by shard.
 type Position map[string]string
 
-// Checkpoints stores positions across restarts, by function. If a position is lost, records are delivered again.
+// Checkpoints stores positions across restarts, by function. If a position is lost, records are delivered again. If no
+// position is stored or readable, Load returns nil or a position before all records.
 type Checkpoints interface {
 	Load(function string) Position
 	Save(function string, p Position)
@@ -45,8 +46,8 @@ const (
 	// checkpointInterval is the minimum time between two checkpoints. It limits how many records are delivered again after
 	// the process was killed.
 	checkpointInterval = time.Second
-	// maxAttempts is the maximum number of attempts for a failing record. After that, the record and the rest of its
-	// batch are skipped, and the sweep has to handle them.
+	// maxAttempts is the maximum number of attempts for a failing record. After that, the record and the rest of its batch
+	// are skipped. For operations, the scheduled sweep handles them later.
 	maxAttempts = 6
 	minBackoff  = 100 * time.Millisecond
 	maxBackoff  = 5 * time.Second
@@ -61,7 +62,7 @@ type follower struct {
 	filter   stream.Filter
 	position Position
 	savedAt  time.Time
-	dirty    bool
+	dirty    bool // position has changed since it was saved
 }
 
 // followStream calls f with every record that matches pattern, until ctx ends. If pattern is invalid, it calls f with
@@ -118,15 +119,15 @@ func (f *follower) follow(ctx context.Context) error {
 func (f *follower) deliver(ctx context.Context, records []events.DynamoDBEventRecord) error {
 	backoff := minBackoff
 	for attempt := 1; len(records) > 0; attempt++ {
-		failed, err := f.call(ctx, records)
-		if err == nil && failed == len(records) {
+		firstFailed, err := f.call(ctx, records)
+		if err == nil && firstFailed == len(records) {
 			return nil // even if ctx has ended, so that the position after these records is saved
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if failed > 0 { // the records before the failed one were handled
-			records, attempt, backoff = records[failed:], 1, minBackoff
+		if firstFailed > 0 { // the records before the first failed one were handled
+			records, attempt, backoff = records[firstFailed:], 1, minBackoff
 		}
 		if attempt == maxAttempts {
 			f.o.Log.ErrorContext(ctx, "records of the stream are given up", "function", f.function.Name,

@@ -66,11 +66,11 @@ func New(o Options) (*Runner, error) {
 			if e.Schedule == nil {
 				continue
 			}
-			table, err := timetable.Parse(*e.Schedule)
+			parsed, err := timetable.Parse(*e.Schedule)
 			if err != nil {
 				return nil, fmt.Errorf("function %s: %w", f.Name, err)
 			}
-			r.schedules = append(r.schedules, schedule{f, *e.Schedule, table})
+			r.schedules = append(r.schedules, schedule{f, *e.Schedule, parsed})
 		}
 	}
 	return r, nil

@@ -60,7 +60,7 @@ func (r *Runner) ObjectCreated(event events.S3Event) {
 // Uploaded queues calls of the functions for an object, as ObjectCreated does.
 func (r *Runner) Uploaded(o blob.Object) { r.ObjectCreated(uploadEvent(o)) }
 
-// enqueue adds an upload to the queue. If the queue is full, it drops the upload, which the next search finds.
+// enqueue adds an upload to the queue. If the queue is full, it drops the upload, which findLostUploads finds later.
 func (r *Runner) enqueue(u upload) {
 	select {
 	case r.uploads <- u:
@@ -95,9 +95,10 @@ func (r *Runner) handle(ctx context.Context, u upload) {
 	}
 }
 
-// findLostUploads calls f for objects whose event was lost. At first, it calls f for all existing objects. Later, it
+// findLostUploads calls f for objects whose event may be lost. At first, it calls f for all existing objects. Later, it
 // calls f for objects that the previous list already contained, because the events of newer objects may still arrive.
-// If the bucket sends no events, it calls f for each new object. It handles each object once.
+// If the bucket sends no events, it calls f for each new object. It handles an object with the same key and ETag only
+// once, even if the calls for it failed.
 func (r *Runner) findLostUploads(ctx context.Context, f Function, prefix string) {
 	interval := lostUploadInterval
 	if r.o.PollUploads {
@@ -105,13 +106,13 @@ func (r *Runner) findLostUploads(ctx context.Context, f Function, prefix string)
 	}
 	seen := make(map[string]bool) // key and ETag → whether f was called
 	for first := true; ; first = false {
-		next := make(map[string]bool)
+		listed := make(map[string]bool)
 		for object, err := range r.o.Objects.List(ctx, prefix) {
 			if err != nil {
 				if ctx.Err() == nil {
 					r.o.Log.WarnContext(ctx, "uploads cannot be listed, trying again later", "error", err)
 				}
-				next = seen
+				listed = seen
 				break
 			}
 			id := object.Key + "\n" + object.ETag
@@ -120,9 +121,9 @@ func (r *Runner) findLostUploads(ctx context.Context, f Function, prefix string)
 				r.handle(ctx, upload{f, uploadEvent(object)})
 				handled = true
 			}
-			next[id] = handled
+			listed[id] = handled
 		}
-		seen = next
+		seen = listed
 		if !sleep(ctx, interval) {
 			return
 		}
