@@ -38,7 +38,7 @@ import (
 
 // Limits of API Gateway.
 const (
-	// MaxBodyBytes is the payload limit: 10 MB.
+	// MaxBodyBytes is the payload limit: 10 MiB.
 	MaxBodyBytes = 10 << 20
 	// Timeout is the maximum duration of a function's call: 29 s.
 	Timeout = 29 * time.Second
@@ -52,10 +52,11 @@ type Function struct {
 
 // Options are the options of a Gateway. All fields except Authenticator and TrustedProxies are required.
 type Options struct {
-	// Functions may be in any order, except that the first function also serves paths that belong to no function.
+	// Functions are the functions to call. The first one also serves paths that belong to no function. Otherwise the order
+	// does not matter.
 	Functions []Function
-	// Authenticator authenticates callers before their bodies are read, so that the body of
-	// an unauthenticated client is not read. If Authenticator is nil, every body is read.
+	// Authenticator authenticates callers before their bodies are read. The body of an unauthenticated client is read only
+	// for a public operation. If Authenticator is nil, every body is read.
 	Authenticator api.Authenticator
 	// Domain is the API's domain name in events.
 	Domain string
@@ -66,7 +67,8 @@ type Options struct {
 	Log            *slog.Logger
 }
 
-// Gateway serves the management API. It is an http.Handler.
+// Gateway serves requests by calls of functions: the management API, or the gateway if it is a separate process. It is
+// an http.Handler.
 type Gateway struct {
 	o   Options
 	mux *http.ServeMux
@@ -172,7 +174,7 @@ func (g *Gateway) receive(
 	}
 	body, err := g.read(r)
 	if limitErr, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		if limitErr.Limit < MaxBodyBytes { // a quarter of the memory for bodies and their copies
+		if limitErr.Limit < MaxBodyBytes { // the share of the memory that one client may use
 			return nil, http.StatusRequestEntityTooLarge, "The body is larger than one request may hold in the memory of this " +
 				"process. Send less at once, or have its operator raise GATEWRIGHT_BUFFERED_BODY_BYTES."
 		}
@@ -206,8 +208,8 @@ func (g *Gateway) read(r *http.Request) ([]byte, error) {
 	return content, bodies.Reserve(r.Context(), 2*int64(len(content)))
 }
 
-// route returns the function for a request, the operation, the path of the resource
-// and its parameters. operation is the zero value if there is no such operation.
+// route returns the function for a request, the operation, the path of the resource and its parameters. It ignores a
+// slash at the end of the request's path. operation is the zero value if there is no such operation.
 func (g *Gateway) route(
 	r *http.Request,
 ) (f Function, operation api.Declaration, path string, parameters map[string]string) {

@@ -44,8 +44,8 @@ const (
 	// caLifetime is the lifetime of the CA's certificate. It is long
 	// because users add the certificate to their clients manually.
 	caLifetime = 10 * 365 * 24 * time.Hour
-	// leafLifetime is the lifetime of a name's certificate. The
-	// certificate is replaced at the time renewBefore before its expiry.
+	// leafLifetime is the lifetime of a name's certificate. Certificate creates another one if the first expires within
+	// renewBefore.
 	leafLifetime = 30 * 24 * time.Hour
 	renewBefore  = 10 * 24 * time.Hour
 	// backdate is the time between the start of a certificate's validity and the certificate's creation. The validity

@@ -106,8 +106,8 @@ func (s *Server) handler(run Runner) http.Handler {
 	})
 }
 
-// ErrUnreachable is wrapped by Run's error if no Server responds at the address, or if the response's status is not
-// 200. The command was not run.
+// ErrUnreachable is wrapped by Run's error if Run cannot connect to the address, or if the response's status is not
+// 200. In these cases the command was not run.
 var ErrUnreachable = errors.New("nobody takes commands")
 
 // Run runs a command in the process with the endpoint e, writes its output to out and

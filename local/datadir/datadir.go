@@ -28,8 +28,8 @@ const (
 	fileMode fs.FileMode = 0o600
 )
 
-// The names of files and folders in a data directory. The root key (package rootkey),
-// the lock and the run state have other names. Backups and imports use the same names.
+// The names of files and folders in a data directory that several packages use. Backups and imports use the same names.
+// Other names are declared where they are used, such as the name of the root key in package rootkey.
 const (
 	// Engine is the folder of the embedded engine. Objects is the folder of the bucket's objects.
 	Engine  = "engine"
@@ -142,7 +142,7 @@ const draftPattern = ".new-*"
 // Lock locks the directory, or returns ErrInUse without waiting. It removes
 // the temporary files that a killed process has left, which can contain keys.
 func (d *Dir) Lock() (*Lock, error) {
-	file := flock.New(d.Path("lock")) // has the mode fileMode
+	file := flock.New(d.Path("lock")) // creates the file with fileMode
 	switch locked, err := file.TryLock(); {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("the data directory %s is another user's: run this as the user who has it, or give it to "+

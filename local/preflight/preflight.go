@@ -7,8 +7,8 @@
 // without the store. A directory that has one of these but no store has lost a part. This rule needs no marker file, so
 // it also applies to directories of earlier releases.
 //
-// The package does not read all data, which package integrity does.
-// It opens the store read-only, and compares names and sizes.
+// The package does not read all data: it opens the store read-only, and compares names and sizes. Package integrity
+// reads all data.
 //
 // Read preflight.go first. emulators.go rejects the data of emulators.
 // docs/local-run.md lists what happens when a file is missing.
@@ -95,8 +95,8 @@ func laterParts(dir *datadir.Dir, o Options) ([]string, error) {
 	return out, nil
 }
 
-// checkComplete checks that the root key and the objects in the store match
-// their files, and that the store is not empty if it must have items.
+// checkComplete checks that the root key belongs to the store, that the files of all objects in the store exist with
+// the right size, and that the store is not empty if it must have items.
 func checkComplete(ctx context.Context, dir *datadir.Dir, o Options, engine *embedded.Backend, traces []string) error {
 	empty, err := engine.Empty() //nolint:contextcheck // Empty only reads memory and local files
 	if err != nil {
@@ -106,6 +106,8 @@ func checkComplete(ctx context.Context, dir *datadir.Dir, o Options, engine *emb
 		err = rootkey.CheckExisting(ctx, dir.Path(rootkey.Name), engine)
 	}
 	if err == nil {
+		// If the table is elsewhere, a store with notes about objects has no items. So objects prove a loss only
+		// if the store is completely empty.
 		err = checkNotEmptied(ctx, dir, engine, writtenAfterData(traces, o.Table || empty))
 	}
 	if err == nil && o.Objects {
@@ -118,11 +120,11 @@ func checkComplete(ctx context.Context, dir *datadir.Dir, o Options, engine *emb
 var errFound = errors.New("there is one")
 
 // writtenAfterData returns the names in traces of the parts that are written only after the first item: the account key
-// and, if objects is true, the objects. It omits the root key, because a killed first start can leave a root key
+// and, if includeObjects is true, the objects. It omits the root key, because a killed first start can leave a root key
 // without items.
-func writtenAfterData(traces []string, objects bool) (out []string) {
+func writtenAfterData(traces []string, includeObjects bool) (out []string) {
 	for _, name := range traces {
-		if name == datadir.AccountKey || name == datadir.Objects && objects {
+		if name == datadir.AccountKey || name == datadir.Objects && includeObjects {
 			out = append(out, name)
 		}
 	}

@@ -29,9 +29,9 @@ const (
 	// hardLimit is the memory at which a child ends itself. The rest of project.BuildMemory
 	// is for the program's code, and for allocations since the last sample.
 	hardLimit = project.BuildMemory * 7 / 8
-	// interval is the time between two samples of the memory. On Linux, the
+	// sampleInterval is the time between two samples of the memory. On Linux, the
 	// system limits a sudden allocation between two samples (limit_linux.go).
-	interval = 5 * time.Millisecond
+	sampleInterval = 5 * time.Millisecond
 )
 
 // OpenParentPipe opens the pipe that the child has inherited. name is the pipe's descriptor or handle as
@@ -72,7 +72,7 @@ func limitProcess(ctx context.Context) error {
 // watchMemory ends the process when its memory exceeds the limit.
 func watchMemory() {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	for range time.Tick(interval) {
+	for range time.Tick(sampleInterval) {
 		metrics.Read(samples)
 		if samples[0].Value.Uint64()-samples[1].Value.Uint64() > hardLimit {
 			os.Exit(exitMemory)

@@ -2,8 +2,8 @@
 // when it dies. On Linux, the child ends when this process ends, even if this process is killed. On other systems, the
 // child has to notice the end of its standard input.
 //
-// The package does not know the programs that it runs (package
-// emulator does). It does not supervise processes that a child starts.
+// The package does not know the programs that it runs (packages emulator and product do). It does not supervise
+// processes that a child starts.
 //
 // Read supervise.go first, then log.go. Section 9 of the design has the rules for child processes.
 package supervise
@@ -58,13 +58,13 @@ type Child struct {
 	spec   Spec
 	log    *slog.Logger
 	stop   context.CancelFunc
-	done   chan struct{}
+	done   chan struct{} // closed when supervise has returned
 	exited chan struct{} // closed if the first process ends before it is ready
 
 	mu       sync.Mutex
 	pid      int
 	restarts int
-	failure  error
+	failure  error // why the first process ended before it was ready
 }
 
 const (
@@ -104,7 +104,7 @@ func (c *Child) Stop() {
 	<-c.done
 }
 
-// PID returns the process ID of the running child, or 0 while it restarts.
+// PID returns the process ID of the child, or 0 while no process runs, such as before a restart.
 func (c *Child) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
