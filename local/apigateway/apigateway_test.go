@@ -254,7 +254,8 @@ func TestRefusalIsAProblem(t *testing.T) {
 	}
 }
 
-// TestRefusalContainsNoCredential checks that the problem and the log do not contain a key that a client has used as an ID in the path.
+// TestRefusalContainsNoCredential checks that the problem and the log do not contain a key that a client has used as an
+// ID in the path.
 func TestRefusalContainsNoCredential(t *testing.T) {
 	var log bytes.Buffer
 	now := func() time.Time { return storetest.Epoch }

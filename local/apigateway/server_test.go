@@ -19,7 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// TestServerRespondsTheSameBehindTheGateway checks that an operation's response is the same with the gateway and without it.
+// TestServerRespondsTheSameBehindTheGateway checks that an operation's response is the same with the gateway and
+// without it.
 func TestServerRespondsTheSameBehindTheGateway(t *testing.T) {
 	table := storetest.New(t)
 	parts := installation.Parts{

@@ -59,7 +59,8 @@ func TestDataAreCheckedDailyAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestDamageIsLoggedAndCounted checks that the check logs and counts damage, and that a restart reports the count at once.
+// TestDamageIsLoggedAndCounted checks that the check logs and counts damage, and that a restart reports the count at
+// once.
 func TestDamageIsLoggedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

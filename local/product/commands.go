@@ -80,7 +80,8 @@ func (p Program) Main(ctx context.Context, args []string) int {
 // errInterrupted is the cause of a context that ended because of a signal or because a launcher of this process ended.
 var errInterrupted = errors.New("interrupted")
 
-// command returns the command line of a program that contains only the product. Without a command, it starts the product.
+// command returns the command line of a program that contains only the product. Without a command, it starts the
+// product.
 func (p Program) command(a administration) *cobra.Command {
 	root := p.startCommand(a)
 	root.Use, root.Short = "local", "Run the whole of Gatewright on this machine"

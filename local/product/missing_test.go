@@ -306,7 +306,8 @@ func testIncompleteDir(t *testing.T, original string, names []string, emptyEngin
 	})
 }
 
-// TestKilledFirstStartResumes creates each state that a kill can leave during the first start, in the order of the writes.
+// TestKilledFirstStartResumes creates each state that a kill can leave during the first start, in the order of the
+// writes.
 func TestKilledFirstStartResumes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

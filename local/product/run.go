@@ -47,7 +47,8 @@ type run struct {
 	closers []func() error
 
 	dir *datadir.Dir
-	// api, gateway, tls and relay are the listeners. tls and relay are nil if the settings disable them.
+	// api, gateway, tls and relay are the listeners. tls is nil if the settings disable TLS. relay is nil if the relay is
+	// disabled, or served at a name of the domain.
 	api, gateway, tls, relay net.Listener
 	admin                    *adminServer
 	log                      *slog.Logger
@@ -81,7 +82,7 @@ func runProduct(parent context.Context, s settings) (err error) {
 	for _, open := range []func(context.Context) error{
 		r.lockDirectory,
 		r.clearReadyFile,
-		r.listen, // before the data, because a start without the ports is useless
+		r.listen, // before openData, so that a start that cannot listen does not change the data
 		r.openLog,
 		r.watchLaunchers,
 		r.openData,
