@@ -25,7 +25,7 @@ func TestAdminAddressIsNoUpstream(t *testing.T) {
 		t.Errorf("blocked addresses = %q, want the admin address %s in them", res.parts.BlockedAddresses, addr)
 	}
 	if res.blockAddresses(nil, server.listener.Addr()); len(res.parts.BlockedAddresses) != 2 {
-		t.Errorf("blockAddresses(nil, an address): blocked = %q, want 2", res.parts.BlockedAddresses)
+		t.Errorf("blockAddresses(nil, an address): blocked addresses = %q, want 2", res.parts.BlockedAddresses)
 	}
 	if res.parts.Telemetry.Meter == nil || res.parts.Telemetry.Management == nil {
 		t.Errorf("telemetry = %+v, want a meter and one for the management API", res.parts.Telemetry)
@@ -41,10 +41,11 @@ func TestNonLoopbackAddressIsLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		addr, note := server.metricsAddress()
-		if !strings.HasPrefix(addr, "http://") || !strings.HasSuffix(addr, "/metrics") || strings.Contains(addr, "0.0.0.0") ||
-			(note == "") != loopback {
-			t.Errorf("metricsAddress(%s) = %s, %q, want a URL that can be opened and a note: %v", address, addr, note,
-				!loopback)
+		if !strings.HasPrefix(addr, "http://") || !strings.HasSuffix(addr, "/metrics") || strings.Contains(addr, "0.0.0.0") {
+			t.Errorf("metricsAddress(%s) = %s, want a URL that ends with /metrics and can be opened", address, addr)
+		}
+		if (note == "") != loopback {
+			t.Errorf("metricsAddress(%s): note = %q, want a note: %v", address, note, !loopback)
 		}
 		server.close()
 		for domain, warned := range map[string]bool{"": false, "example.com": !loopback} {
@@ -89,6 +90,7 @@ func TestAdminAddressIsOptional(t *testing.T) {
 		if server, err := listenAdmin(t.Context(), s); server != nil || err != nil {
 			t.Errorf("%s: listenAdmin() = %v, %v, want no server and no error", name, server, err)
 		}
+		// The methods of a nil adminServer do nothing.
 		var disabled *adminServer
 		disabled.close()
 		disabled.countDropped(1)

@@ -17,9 +17,11 @@ func TestBodyBudget(t *testing.T) {
 		s    settings
 		want int64
 	}{
-		"one process":                     {settings{listener: defaults}, int64(defaults.BufferedBodyBytes)},
-		"functions as processes":          {settings{listener: defaults, functions: "dist"}, processBodyBytes},
-		"functions with their own budget": {settings{listener: custom, functions: "dist"}, int64(custom.BufferedBodyBytes)},
+		"one process":            {settings{listener: defaults}, int64(defaults.BufferedBodyBytes)},
+		"functions as processes": {settings{listener: defaults, functions: "dist"}, processBodyBytes},
+		"functions as processes, with a value of the operator": {
+			settings{listener: custom, functions: "dist"}, int64(custom.BufferedBodyBytes),
+		},
 	} {
 		if got := tt.s.bodyBytes(); got != tt.want {
 			t.Errorf("%s: bodyBytes() = %d, want %d", name, got, tt.want)

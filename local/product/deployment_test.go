@@ -117,8 +117,8 @@ func waitRefused(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// writeHostileProject writes a project that must exceed a budget: `write-hostile-project names|patterns|values`.
-// Without budgets, it would take gigabytes or minutes to build, or seconds for each request.
+// writeHostileProject writes a project that must exceed a budget of the builder: `write-hostile-project
+// names|patterns|values`. Without budgets, it would take gigabytes or minutes to build, or seconds for each request.
 func writeHostileProject(ts *testscript.TestScript, _ bool, args []string) {
 	var members strings.Builder
 	name, item := "/", `"a%d": 1`
@@ -184,7 +184,7 @@ func tarGzip(ts *testscript.TestScript, dir string) []byte {
 	return out.Bytes()
 }
 
-// examplePath returns the path of an example project.
+// examplePath returns the path of an example project. It returns an error if the project has no folder config.
 func examplePath(name string) (string, error) {
 	path, err := filepath.Abs(filepath.Join("..", "..", "examples", name))
 	if err != nil {

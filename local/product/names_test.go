@@ -19,7 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/credential"
 )
 
-// TestIsDomain checks that a domain is a valid name for all clients, and short enough for names below it.
+// TestIsDomain checks which texts isDomain accepts: only names that all clients parse as host names, and that are short
+// enough for the names of deployments below them.
 func TestIsDomain(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("abcdefghi.", 18) // 180 characters
@@ -64,7 +65,7 @@ func TestPlainHTTPRedirectsOnlyReads(t *testing.T) {
 		names    fakeNames
 		method   string
 		body     io.Reader
-		key      string
+		auth     string // the Authorization field
 		status   int
 		location string
 	}{
@@ -85,8 +86,8 @@ func TestPlainHTTPRedirectsOnlyReads(t *testing.T) {
 		"a failing look-up":  {fakeNames{err: errors.New("away")}, "GET", nil, "", 503, ""},
 	} {
 		r := httptest.NewRequest(tt.method, "http://X.example.com.:80//a%2Fb?c=%0d", tt.body)
-		if tt.key != "" {
-			r.Header.Set("Authorization", tt.key)
+		if tt.auth != "" {
+			r.Header.Set("Authorization", tt.auth)
 		}
 		if name == "GET with a session" {
 			r.AddCookie(&http.Cookie{Name: credential.SessionCookie, Value: "x"})
@@ -105,18 +106,29 @@ func TestPlainHTTPRedirectsOnlyReads(t *testing.T) {
 func TestInstallationNamesAreServed(t *testing.T) {
 	t.Parallel()
 	n := names{domain: "example.com", hasRelay: true}
-	for name, want := range map[string]bool{
+	for name, recognized := range map[string]bool{
 		"api.example.com":   n.isAPI("api.example.com"),
 		"relay.example.com": n.isRelay("relay.example.com"),
 	} {
-		if served, err := n.Served(t.Context(), name); !want || !served || err != nil || !n.Owns(name) {
-			t.Errorf("Served(%s) = %v, %v; recognized: %v; owned: %v, want true without an error", name, served, err, want,
-				n.Owns(name))
+		if !recognized {
+			t.Errorf("isAPI() or isRelay() of its name %s = false, want true", name)
+		}
+		if served, err := n.Served(t.Context(), name); !served || err != nil {
+			t.Errorf("Served(%s) = %v, %v, want true and no error", name, served, err)
+		}
+		if !n.Owns(name) {
+			t.Errorf("Owns(%s) = false, want true", name)
 		}
 	}
-	if (names{domain: "example.com"}).isRelay("relay.example.com") || n.isAPI("relay.example.com") ||
-		n.isAPI("example.com") || n.isRelay("api.example.com") {
-		t.Error("isAPI() or isRelay() = true for another name, want false")
+	for call, got := range map[string]bool{
+		"isRelay(relay.example.com) without a relay": names{domain: "example.com"}.isRelay("relay.example.com"),
+		"isAPI(relay.example.com)":                   n.isAPI("relay.example.com"),
+		"isAPI(example.com)":                         n.isAPI("example.com"),
+		"isRelay(api.example.com)":                   n.isRelay("api.example.com"),
+	} {
+		if got {
+			t.Errorf("%s = true, want false", call)
+		}
 	}
 }
 
@@ -180,11 +192,11 @@ func TestSettingsAreCheckedBeforeDataIsCreated(t *testing.T) {
 	} {
 		s, err := tt.program.settings(func(v string) string { return tt.env[v] })
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: settings() = %v, want no error", name, err)
 		}
 		err = s.check()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: check() = %v, want %q", name, err, tt.want)
+			t.Errorf("%s: check() = %v, want an error with %q, or nil if it is empty", name, err, tt.want)
 		}
 		if s.privateUpstreams != (tt.program.Invocation == Laptop.Invocation) {
 			t.Errorf("%s: privateUpstreams = %v, want %v", name, s.privateUpstreams,
@@ -193,8 +205,8 @@ func TestSettingsAreCheckedBeforeDataIsCreated(t *testing.T) {
 	}
 }
 
-// TestFileContentAsPathIsRefused checks that settings for file names reject the content
-// of a file and names that end with a space. The error does not repeat the value.
+// TestFileContentAsPathIsRefused checks that settings for file names reject the content of a file, and names that begin
+// or end with a space. The error does not repeat the value.
 func TestFileContentAsPathIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{

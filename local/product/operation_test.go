@@ -30,7 +30,8 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	runLocal := func(args ...string) (string, error) {
+	// combinedOutput runs a command and returns its standard output and standard error together.
+	combinedOutput := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs(args)
@@ -41,7 +42,7 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	}
 	nextAttempt := func() time.Time {
 		t.Helper()
-		output, err := runLocal("operation", "list", "--all")
+		output, err := combinedOutput("operation", "list", "--all")
 		line := regexp.MustCompile(`(?m)^kop_1 +consumer-roll-key +acme +- +0 +\S+ +(\S+) +-$`).FindStringSubmatch(output)
 		if err != nil || line == nil || strings.Contains(output, "the-input") {
 			t.Fatalf("operation list --all = %q, %v, want a line of kop_1 with its account, 0 attempts, the next attempt and "+
@@ -53,7 +54,7 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 		}
 		return at
 	}
-	if output, err := runLocal("operation", "list"); err != nil ||
+	if output, err := combinedOutput("operation", "list"); err != nil ||
 		output != "All operations get on: 1 under way or planned. --all lists them.\n" {
 		t.Errorf("operation list = %q, %v, want only the line that all operations get on, with 1 under way or planned",
 			output, err)
@@ -61,7 +62,7 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	if at := nextAttempt(); at.Before(start.Add(50 * time.Minute)) {
 		t.Errorf("next attempt = %v, want at least 50 minutes after %v", at, start)
 	}
-	if output, err := runLocal("operation", "resume", "kop_1"); err != nil ||
+	if output, err := combinedOutput("operation", "resume", "kop_1"); err != nil ||
 		output != "Operation kop_1 (consumer-roll-key) is due now.\n" {
 		t.Errorf("operation resume = %q, %v, want kop_1 due now", output, err)
 	}
@@ -69,7 +70,7 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 		t.Errorf("next attempt after the resumption = %v, want now", at)
 	}
 	// A second resume also succeeds.
-	if output, err := runLocal("operation", "resume", "kop_1"); err != nil ||
+	if output, err := combinedOutput("operation", "resume", "kop_1"); err != nil ||
 		output != "Operation kop_1 (consumer-roll-key) is due now.\n" {
 		t.Errorf("second operation resume = %q, %v, want kop_1 due now", output, err)
 	}
@@ -80,7 +81,7 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if output, err := runLocal("operation", "list"); err != nil || !strings.Contains(output, "\nkop_2 ") ||
+	if output, err := combinedOutput("operation", "list"); err != nil || !strings.Contains(output, "\nkop_2 ") ||
 		strings.Contains(output, "kop_1") || !strings.Contains(output, "an-account-that-is-gone") {
 		t.Errorf("operation list = %q, %v, want kop_2 of a missing account and not kop_1", output, err)
 	}

@@ -15,7 +15,7 @@ import (
 // directory, so that the service can open them.
 func TestRootsFilesBelongToTheDirectorysOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("root alone may give files away")
+		t.Skip("only root can change the owner of a file")
 	}
 	dir := t.TempDir()
 	t.Setenv("GATEWRIGHT_DATA_DIR", dir)

@@ -14,7 +14,7 @@ import (
 // set to the processes. Otherwise a setting would only have an effect if functions run in one process.
 func TestProcessesReceiveTheConfiguration(t *testing.T) {
 	// A run with functions as processes does not set these fields.
-	awsOnly := []string{
+	unsetFields := []string{
 		"KMSKey", "APIDomain", "DecodedPaths", "Streaming", "DocsEmbeddings", "DocsAnswers",
 		"DocsAnswersADay", "BedrockEndpoint",
 	}
@@ -38,7 +38,7 @@ func TestProcessesReceiveTheConfiguration(t *testing.T) {
 	want, received := reflect.ValueOf(c), reflect.ValueOf(got)
 	for i := range want.NumField() {
 		name := want.Type().Field(i).Name
-		if slices.Contains(awsOnly, name) {
+		if slices.Contains(unsetFields, name) {
 			continue
 		}
 		if want.Field(i).IsZero() {

@@ -27,7 +27,8 @@ func (r records) LookupHost(_ context.Context, host string) ([]string, error) {
 	return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
 }
 
-// TestUnresolvedDomainIsLogged checks that there is one warning, which names the wrong record.
+// TestUnresolvedDomainIsLogged checks that a missing or wrong record causes one warning about this record, and that
+// correct records cause none.
 func TestUnresolvedDomainIsLogged(t *testing.T) {
 	t.Parallel()
 	localAddrs := []net.Addr{

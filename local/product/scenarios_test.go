@@ -111,7 +111,7 @@ func waitUntil(ts *testscript.TestScript, description string, cond func() bool) 
 	deadline := time.Now().Add(waitTimeout)
 	for !cond() {
 		if time.Now().After(deadline) {
-			ts.Fatalf("condition is false after %s, want it true: %s", waitTimeout, description)
+			ts.Fatalf("waited %s for %s, want it earlier", waitTimeout, description)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -160,7 +160,8 @@ func waitEnded(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// processesOf returns the processes that have dir in their arguments or as their working directory.
+// processesOf returns the processes that have dir in their arguments or as their working directory. It returns none on
+// systems without /proc.
 func processesOf(dir string) (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

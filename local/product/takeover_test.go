@@ -63,7 +63,7 @@ func TestStartResumesOperationsOfAKilledProcess(t *testing.T) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("operation list --all = %q, %v, want no kop_1: the start has to go on with it", &out, err)
+			t.Fatalf("operation list --all = %q, %v, want no kop_1: the start has to resume it", &out, err)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestKeyOfAnotherRegionIsRefused(t *testing.T) {
 		_, err := awsNames{c.table, "bucket", c.key}.open(s)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "\n")) {
-			t.Errorf("open(%s, %s) = %v, want %q", c.table, c.key, err, c.want)
+			t.Errorf("open(%s, %s) = %v, want one line with %q, or nil if it is empty", c.table, c.key, err, c.want)
 		}
 	}
 	for code, want := range map[string]string{
