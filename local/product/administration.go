@@ -48,7 +48,7 @@ func (a administration) createInstallationIfMissing(do databaseFunc) func(*cobra
 }
 
 // runWithDatabase returns a command's RunE that calls do with the database. If this process does not run the product,
-// the RunE calls check first, and opens the database.
+// the RunE calls check first, and then withDatabase.
 func (a administration) runWithDatabase(do databaseFunc, check func() error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if a.running != nil {
@@ -64,9 +64,9 @@ func (a administration) runWithDatabase(do databaseFunc, check func() error) fun
 	}
 }
 
-// checkInstallation returns an error if the data directory should hold the data, but contains no part of an
-// installation. It also returns an error if the directory contains the data of an emulator. If only some parts are
-// missing, the code that opens the data reports this.
+// checkInstallation returns an error if the settings place the table in the data directory, but the directory contains
+// no part of an installation. It also returns an error if the directory contains the data of an emulator. If only some
+// parts are missing, the code that opens the data reports this.
 func (p Program) checkInstallation() error {
 	s, err := p.settings(os.Getenv)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p Program) checkInstallation() error {
 	}
 	for _, name := range []string{rootkey.Name, datadir.Engine, datadir.Objects, datadir.AccountKey} {
 		if _, err := os.Lstat(filepath.Join(s.dataDir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil // the code that opens the file reports why it cannot be read
+			return nil // it exists, or cannot be read: the code that opens it reports the reason
 		}
 	}
 	return fmt.Errorf("the data directory %s holds no installation: name the one that has it in %s; the first start of "+
@@ -123,7 +123,7 @@ func (p Program) commandRunner(res *resources) control.Runner {
 	}
 }
 
-// errDelegated ends the wait for the data directory, because the process that uses it has run the command.
+// errDelegated ends the wait for the data directory, because the command was sent to the process that uses it.
 var errDelegated = errors.New("the product that runs was asked")
 
 // withDatabase calls do with the database of the installation. If the data is in the data directory and another process
@@ -198,7 +198,7 @@ func (p Program) withDirectory(
 	return do(dir)
 }
 
-// lockWait is the maximum time for which a command or a start waits for another command that uses the data directory.
+// lockWait is the maximum time for which a command or a start waits for another process that uses the data directory.
 const lockWait = 15 * time.Second
 
 // slowNoticeDelay is the time after which a command reports that the product has not

@@ -58,7 +58,7 @@ func assembleProcesses(
 		AccessKeyID:     res.bucket.credentials.AccessKeyID,
 		SecretAccessKey: res.bucket.credentials.SecretAccessKey,
 	}
-	b := &executables{
+	e := &executables{
 		folder:      folder,
 		env:         variablesOf(c, res.getenv),
 		credentials: credentials,
@@ -68,7 +68,7 @@ func assembleProcesses(
 			IDs:         res.parts.IDs, Random: res.parts.Random, Now: res.parts.Now, Log: res.parts.Log,
 		}),
 	}
-	stop := b.host.Close
+	stop := e.host.Close
 	defer func() {
 		if err != nil {
 			stop()
@@ -76,7 +76,7 @@ func assembleProcesses(
 	}()
 	var apiFunctions []apigateway.Function
 	for _, g := range functions.Groups() {
-		f, err := b.addFunction(trigger.Function{Name: g.Name, Timeout: apigateway.Timeout})
+		f, err := e.addFunction(trigger.Function{Name: g.Name, Timeout: apigateway.Timeout})
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func assembleProcesses(
 	var triggered []triggers.Function
 	var gatewayFunction *lambdahost.Function
 	for _, t := range functions.Triggered() {
-		f, err := b.addFunction(t.Function)
+		f, err := e.addFunction(t.Function)
 		if err != nil {
 			return nil, err
 		}
@@ -104,12 +104,12 @@ func assembleProcesses(
 		if err := relayListener.Close(); err != nil {
 			return nil, fmt.Errorf("leave the address to the relay: %w", err)
 		}
-		child, err := b.startRelay(ctx, res, relayListener.Addr())
+		child, err := e.startRelay(ctx, res, relayListener.Addr())
 		if err != nil {
 			return nil, err
 		}
 		stop = func() {
-			b.host.Close() // first, because functions can have requests in progress through the relay
+			e.host.Close() // first, because functions can have requests in progress through the relay
 			child.Stop()
 		}
 	}
@@ -131,14 +131,14 @@ type executables struct {
 }
 
 // addFunction adds the executable of t to the host.
-func (b *executables) addFunction(t trigger.Function) (*lambdahost.Function, error) {
-	path, err := filepath.Abs(filepath.Join(b.folder, t.Name, "bootstrap"))
+func (e *executables) addFunction(t trigger.Function) (*lambdahost.Function, error) {
+	path, err := filepath.Abs(filepath.Join(e.folder, t.Name, "bootstrap"))
 	if err != nil {
 		return nil, fmt.Errorf("find the function %s: %w", t.Name, err)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has no bootstrap of the function %s: `make run-lambda` builds them all, or leave %s empty",
-			b.folder, t.Name, config.VarFunctions)
+			e.folder, t.Name, config.VarFunctions)
 	}
 	memory := memoryMB
 	switch {
@@ -151,7 +151,7 @@ func (b *executables) addFunction(t trigger.Function) (*lambdahost.Function, err
 	if timeout == 0 {
 		timeout = time.Minute
 	}
-	return b.host.Add(lambdahost.Spec{Name: t.Name, Bootstrap: path, Env: b.env, Timeout: timeout, MemoryMB: memory})
+	return e.host.Add(lambdahost.Spec{Name: t.Name, Bootstrap: path, Env: e.env, Timeout: timeout, MemoryMB: memory})
 }
 
 // variablesOf returns the environment of functions: the configuration in the variables

@@ -56,13 +56,13 @@ func (p *product) runRelayUpkeep(ctx context.Context, s settings) error {
 
 // startRelay starts the relay as a separate process. As in AWS, gateways get the relay's address from their
 // configuration, and sign their requests to the relay.
-func (b *executables) startRelay(ctx context.Context, res *resources, listenAddr net.Addr) (*relayProcess, error) {
-	path, err := filepath.Abs(filepath.Join(b.folder, relay.Service.Name, "container"))
+func (e *executables) startRelay(ctx context.Context, res *resources, listenAddr net.Addr) (*relayProcess, error) {
+	path, err := filepath.Abs(filepath.Join(e.folder, relay.Service.Name, "container"))
 	if err != nil {
 		return nil, fmt.Errorf("find the relay: %w", err)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has no relay: `make run-lambda` builds it, or set %s to %s", b.folder, config.VarRelayAddr,
+		return nil, fmt.Errorf("%s has no relay: `make run-lambda` builds it, or set %s to %s", e.folder, config.VarRelayAddr,
 			config.NoAddr)
 	}
 	logs, err := res.dir.Sub("logs")
@@ -75,7 +75,7 @@ func (b *executables) startRelay(ctx context.Context, res *resources, listenAddr
 	}
 	origin := res.parts.Config.Relay
 	child, err := supervise.Start(ctx, supervise.Spec{
-		Name: "the relay", Path: path, Env: b.relayEnvironment(listenAddr),
+		Name: "the relay", Path: path, Env: e.relayEnvironment(listenAddr),
 		Log: log, Tail: log.Last, StopTimeout: Laptop.stopTimeout,
 		Ready: func(ctx context.Context) error { return checkHealth(ctx, origin+relay.Service.Health) },
 	}, res.parts.Log)
@@ -87,14 +87,14 @@ func (b *executables) startRelay(ctx context.Context, res *resources, listenAddr
 }
 
 // relayEnvironment returns the environment of the relay's process, which listens at listenAddr.
-func (b *executables) relayEnvironment(listenAddr net.Addr) []string {
+func (e *executables) relayEnvironment(listenAddr net.Addr) []string {
 	env := []string{
 		"AWS_REGION=" + emulator.Region,
-		"AWS_ACCESS_KEY_ID=" + b.credentials.AccessKeyID,
-		"AWS_SECRET_ACCESS_KEY=" + b.credentials.SecretAccessKey,
+		"AWS_ACCESS_KEY_ID=" + e.credentials.AccessKeyID,
+		"AWS_SECRET_ACCESS_KEY=" + e.credentials.SecretAccessKey,
 		config.VarRelayAddr + "=" + listenAddr.String(),
 	}
-	for name, value := range b.env {
+	for name, value := range e.env {
 		env = append(env, name+"="+value)
 	}
 	return env

@@ -124,10 +124,10 @@ func (r *resources) handlersByName(s settings, p *product, tlsServer *tlsListene
 }
 
 // obtain obtains the certificates of the API and the relay before clients need them.
-func (t *tlsListener) obtain(ctx context.Context, cfg settings) error {
-	hostnames := []string{apiName(cfg.domain)}
-	if cfg.relayAddr != config.NoAddr {
-		hostnames = append(hostnames, relayName(cfg.domain))
+func (t *tlsListener) obtain(ctx context.Context, s settings) error {
+	hostnames := []string{apiName(s.domain)}
+	if s.relayAddr != config.NoAddr {
+		hostnames = append(hostnames, relayName(s.domain))
 	}
 	t.authority.Obtain(ctx, hostnames...)
 	return nil
@@ -159,9 +159,9 @@ func (t *tlsListener) deploymentURL(c config.Config) string {
 }
 
 // caCertificatePath returns the path of the CA's certificate, to show to the user. It is "" without TLS.
-func (t *tlsListener) caCertificatePath(cfg settings) string {
+func (t *tlsListener) caCertificatePath(s settings) string {
 	if t == nil {
 		return ""
 	}
-	return filepath.Join(cfg.dataDir, authority.Name)
+	return filepath.Join(s.dataDir, authority.Name)
 }
