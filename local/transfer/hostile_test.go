@@ -66,7 +66,8 @@ func checkRefused(t *testing.T, file, key string, want ...string) {
 	}
 }
 
-// TestTruncatedOrChangedExportIsRefused truncates an export at many positions, and changes a byte at many positions.
+// TestTruncatedOrChangedExportIsRefused truncates an export at each position, and changes each of its bytes. Each
+// import must fail and create nothing.
 func TestTruncatedOrChangedExportIsRefused(t *testing.T) {
 	file, key := smallExport(t)
 	original, err := os.ReadFile(file)
@@ -127,6 +128,7 @@ type part struct {
 	size          int64 // 0 for the size of content
 }
 
+// forgeArchive seals an archive of parts under a new key, without the checks of transfer.Write.
 func forgeArchive(t *testing.T, parts ...part) (file, key string) {
 	t.Helper()
 	dir := t.TempDir()

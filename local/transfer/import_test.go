@@ -14,19 +14,20 @@ import (
 )
 
 // failingBackend is a table in memory. Its first transactions succeed, as many as remaining says. All later
-// transactions return errUnreachable. If commitsLast is true, they are committed nevertheless.
+// transactions return errUnreachable. If commitsFailed is true, these are committed nevertheless, as if only their
+// responses were lost.
 type failingBackend struct {
 	*memory.Backend
 	remaining   int
-	commitsLast bool
+	commitsFailed bool
 	// onCommit is called after each transaction.
 	onCommit func(writes []store.Write)
 }
 
-var errUnreachable = errors.New("gone")
+var errUnreachable = errors.New("unreachable")
 
 func (f *failingBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
-	if f.remaining == 0 && !f.commitsLast {
+	if f.remaining == 0 && !f.commitsFailed {
 		return errUnreachable
 	}
 	err := f.Backend.Transact(ctx, token, writes)
@@ -44,7 +45,7 @@ func (f *failingBackend) Transact(ctx context.Context, token string, writes []st
 func TestInterruptedImportResumes(t *testing.T) {
 	fx := newFilled(t)
 	file, key := export(t, fx.source())
-	for _, commitsLast := range []bool{false, true} {
+	for _, commitsFailed := range []bool{false, true} {
 		transactions := 0
 		for ; ; transactions++ {
 			if transactions > 50 {
@@ -52,7 +53,7 @@ func TestInterruptedImportResumes(t *testing.T) {
 			}
 			target, k := newEmptyFixture(), &fakeKeeper{}
 			_, err := transfer.Import(t.Context(), file, key,
-				newRemote(t, target, &failingBackend{Backend: target.table, remaining: transactions, commitsLast: commitsLast}, k))
+				newRemote(t, target, &failingBackend{Backend: target.table, remaining: transactions, commitsFailed: commitsFailed}, k))
 			if err == nil {
 				break
 			}
@@ -70,8 +71,9 @@ func TestInterruptedImportResumes(t *testing.T) {
 					break
 				}
 			}
+			// If the last transaction was committed, the import is complete, and cannot be repeated.
 			if _, err := transfer.Import(t.Context(), file, key, newRemote(t, target, target.table, k)); err != nil &&
-				!(commitsLast && errors.Is(err, transfer.ErrNotEmpty)) {
+				!(commitsFailed && errors.Is(err, transfer.ErrNotEmpty)) {
 				t.Fatalf("Import() resumed after %d transactions = %v, want success", transactions, err)
 			}
 			if diff := cmp.Diff(want, target.table.Items(), sameItems); diff != "" {
@@ -108,7 +110,7 @@ func TestLiveItemsComeLast(t *testing.T) {
 		t.Fatalf("the export has %d due and %d live items, want some of both", due, live)
 	}
 	var plainSeen, dueSeen int
-	count := func(writes []store.Write) {
+	checkOrder := func(writes []store.Write) {
 		for _, write := range writes {
 			switch write.Key.PK {
 			case "kinds#1":
@@ -130,11 +132,11 @@ func TestLiveItemsComeLast(t *testing.T) {
 		}
 	}
 	if _, err := transfer.Import(t.Context(), file, key,
-		newRemote(t, target, &failingBackend{Backend: target.table, remaining: -1, commitsLast: true, onCommit: count},
+		newRemote(t, target, &failingBackend{Backend: target.table, remaining: -1, commitsFailed: true, onCommit: checkOrder},
 			&fakeKeeper{})); err == nil {
 		t.Fatal("Import(lost first commit) error = nil, want one")
 	}
-	r := newRemote(t, target, &failingBackend{Backend: target.table, remaining: 1 << 30, onCommit: count},
+	r := newRemote(t, target, &failingBackend{Backend: target.table, remaining: 1 << 30, onCommit: checkOrder},
 		&fakeKeeper{root: root})
 	if _, err := transfer.Import(t.Context(), file, key, r); err != nil {
 		t.Fatal(err)
@@ -195,7 +197,7 @@ func TestUnfinishedImportResumesOnlyWithTheSameFile(t *testing.T) {
 	_, err := transfer.Import(t.Context(), file, key,
 		newRemote(t, target, &failingBackend{Backend: target.table, remaining: 3}, k))
 	if !errors.Is(err, errUnreachable) {
-		t.Fatal(err)
+		t.Fatalf("interrupted Import() = %v, want %v", err, errUnreachable)
 	}
 	before := target.table.Items()
 	if _, err := transfer.Import(t.Context(), other, otherKey, newRemote(t, target, target.table, k)); err == nil ||

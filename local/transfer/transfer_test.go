@@ -191,9 +191,9 @@ func newRemote(t testing.TB, fx *fixture, backend store.Backend, k *fakeKeeper) 
 
 func newEmptyFixture() *fixture { return &fixture{memory.New(), blob.NewMemory(clock)} }
 
-// objectsOf returns the contents of all objects by key. If etags is true, each content
-// also has the object's ETag and time of modification.
-func objectsOf(t *testing.T, o transfer.Objects, etags bool) map[string]string {
+// objectsOf returns the contents of all objects by key. If withETags is true, each content also has the object's ETag
+// and time of modification.
+func objectsOf(t *testing.T, o transfer.Objects, withETags bool) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for object, err := range o.List(t.Context(), "") {
@@ -209,7 +209,7 @@ func objectsOf(t *testing.T, o transfer.Objects, etags bool) map[string]string {
 			t.Fatal(err)
 		}
 		out[object.Key] = string(content)
-		if etags {
+		if withETags {
 			out[object.Key] += object.ETag + object.Modified.String()
 		}
 	}
@@ -357,10 +357,10 @@ func TestNoSecretIsInTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := bytes.Fields(keyText)
+	words := bytes.Fields(keyText)
 	for name, secret := range map[string][]byte{
 		"the root key": root, "the account key": []byte("gwa_key"), "an item": []byte("things"),
-		"an object": []byte("an artifact"), "the file's own key": lines[len(lines)-1],
+		"an object": []byte("an artifact"), "the file's own key": words[len(words)-1],
 	} {
 		if bytes.Contains(raw, secret) {
 			t.Errorf("the export contains %s in plain text, want it encrypted", name)
