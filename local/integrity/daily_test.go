@@ -110,7 +110,8 @@ func TestUnfinishedCheckIsRetried(t *testing.T) {
 	})
 }
 
-// TestCheckRateIsLimited checks that a check does not exceed the rate, and ends at once when it is canceled.
+// TestCheckRateIsLimited checks that a check does not exceed the rate, and ends at once when it is canceled. It also
+// checks the results of DailyRate.
 func TestCheckRateIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bytesPerSecond, seconds = 4 << 20, 10

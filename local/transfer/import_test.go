@@ -18,7 +18,7 @@ import (
 // responses were lost.
 type failingBackend struct {
 	*memory.Backend
-	remaining   int
+	remaining     int
 	commitsFailed bool
 	// onCommit is called after each transaction.
 	onCommit func(writes []store.Write)
@@ -53,7 +53,8 @@ func TestInterruptedImportResumes(t *testing.T) {
 			}
 			target, k := newEmptyFixture(), &fakeKeeper{}
 			_, err := transfer.Import(t.Context(), file, key,
-				newRemote(t, target, &failingBackend{Backend: target.table, remaining: transactions, commitsFailed: commitsFailed}, k))
+				newRemote(t, target,
+					&failingBackend{Backend: target.table, remaining: transactions, commitsFailed: commitsFailed}, k))
 			if err == nil {
 				break
 			}

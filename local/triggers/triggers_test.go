@@ -45,12 +45,12 @@ func (f *fixture) clock() time.Time {
 	return time.Now().Round(0).Add(time.Duration(f.clockOffset.Load()))
 }
 
-// start starts a Runner with functions, and returns it with a function that stops it. polled is the option PollUploads.
-func (f *fixture) start(t *testing.T, polled bool, functions ...triggers.Function) (*triggers.Runner, func()) {
+// start starts a Runner with functions, and returns it with a function that stops it.
+func (f *fixture) start(t *testing.T, pollUploads bool, functions ...triggers.Function) (*triggers.Runner, func()) {
 	t.Helper()
 	r, err := triggers.New(triggers.Options{
 		Functions: functions, Feed: triggers.Shards(&f.stream), Checkpoints: &f.checkpoints, Objects: &f.objects,
-		PollUploads: polled,
+		PollUploads: pollUploads,
 		IDs:         idSource(t), Now: f.clock, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -146,6 +146,7 @@ func (c *fakeCheckpoints) Save(_ string, p triggers.Position) {
 	c.saves++
 }
 
+// fakeObjects lists objects with the keys. The key "broken" makes the list fail.
 type fakeObjects struct {
 	mu   sync.Mutex
 	keys []string
@@ -278,16 +279,16 @@ func TestCheckpointsAreWrittenAtMostOnceASecond(t *testing.T) {
 
 func TestRecordsAreRedeliveredFromTheFirstFailedOne(t *testing.T) {
 	for name, tc := range map[string]struct {
-		react func(call int, sequences []string) ([]string, error)
-		want  []string
+		respond func(call int, sequences []string) ([]string, error)
+		want    []string
 	}{
-		"some failures": {func(call int, _ []string) ([]string, error) {
+		"failed records 3 and 4": {func(call int, _ []string) ([]string, error) {
 			if call == 1 {
 				return []string{"4", "3"}, nil
 			}
 			return nil, nil
 		}, append(numbers(1, 5), numbers(3, 5)...)},
-		"failed calls": {func(call int, _ []string) ([]string, error) {
+		"two failed calls": {func(call int, _ []string) ([]string, error) {
 			if call < 3 {
 				return nil, errors.New("no")
 			}
@@ -308,9 +309,9 @@ func TestRecordsAreRedeliveredFromTheFirstFailedOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fx := &fixture{stream: fakeStream{records: 5, failures: 2}}
+				fx := &fixture{stream: fakeStream{records: 5, failures: 2}} // the first two reads of the stream fail
 				var received []string
-				_, stop := fx.start(t, false, streamFunction(&received, tc.react))
+				_, stop := fx.start(t, false, streamFunction(&received, tc.respond))
 				time.Sleep(time.Minute)
 				stop()
 				if !slices.Equal(received, tc.want) {
@@ -341,7 +342,8 @@ func TestPoisonRecordDoesNotBlockTheStream(t *testing.T) {
 	})
 }
 
-// uploadFunction returns a function of uploads that records the keys of the uploaded objects.
+// uploadFunction returns a function that is called for uploads. It appends the keys of the uploaded objects to
+// received, and returns the result for the number of the call.
 func uploadFunction(received *[]string, result func(call int) error) triggers.Function {
 	var mu sync.Mutex
 	call := 0
