@@ -401,7 +401,7 @@ func checkProblem(t *testing.T, w *httptest.ResponseRecorder, status int) {
 	}
 	var p api.Problem
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-		t.Fatal(err)
+		t.Fatalf("body = %s, want a problem in JSON (%v)", w.Body, err)
 	}
 	if p.Status != status || p.Title != http.StatusText(status) || p.Detail == "" {
 		t.Errorf("problem = %+v, want %d %q and a detail", p, status, http.StatusText(status))

@@ -29,7 +29,7 @@ func TestBodiesHaveABudget(t *testing.T) {
 			return events.APIGatewayProxyResponse{StatusCode: http.StatusOK}, nil
 		},
 	})
-	const share = 8 << 20
+	const share = 8 << 20 // of one client: a quarter of the budget
 	b, client := bodies.New(4*share), netip.MustParseAddr("192.0.2.1")
 	put := func(size int) *http.Response {
 		got = ""

@@ -124,7 +124,7 @@ func (i *installation) lastCommit(ctx context.Context, writer int) (int, error) 
 	return first.N, err
 }
 
-// writers do commits until they are stopped, and count the acknowledged commits of each writer.
+// writers do commits until they are stopped. committed has the number of the last acknowledged commit of each writer.
 type writers struct {
 	committed []atomic.Int64
 	running   atomic.Bool
@@ -186,8 +186,11 @@ func TestBackupDuringWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(file)
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("mode of the backup = %v, %v, want 0600", info.Mode(), err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("mode of the backup = %v, want 0600", info.Mode())
 		}
 		summary, err := backup.Restore(t.Context(), file, dir)
 		if err != nil {
@@ -318,7 +321,7 @@ func TestCopyOfAStoppedInstallationStarts(t *testing.T) {
 				}
 			}
 			if err := checkContent(t.Context(), to); err != nil {
-				t.Errorf("content of %s: %v, want that of the backup", to, err)
+				t.Errorf("content of the copy %s: %v, want that of newBackup", to, err)
 			}
 		})
 	}
@@ -335,7 +338,7 @@ func TestRestoreIntoNonEmptyDirIsRefused(t *testing.T) {
 		t.Errorf("files after the refusal = %v, want %v", got, before)
 	}
 	if err := checkContent(t.Context(), dir); err != nil {
-		t.Errorf("content of %s: %v, want that of the backup", dir, err)
+		t.Errorf("content of %s after the refusal: %v, want it unchanged", dir, err)
 	}
 	if _, err := backup.Restore(t.Context(), filepath.Join(t.TempDir(), "absent"),
 		filepath.Join(t.TempDir(), "data")); !errors.Is(err, os.ErrNotExist) {

@@ -120,7 +120,7 @@ func checkRestore(t *testing.T, name string, commits int) {
 		t.Errorf("last commit of the restored data = %d, %v, want %d", n, err, commits)
 	}
 	if err := i.stop(); err != nil {
-		t.Error(err)
+		t.Errorf("stop() of the restored installation = %v, want no error", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func readFile(t *testing.T, name string) []byte {
 	return content
 }
 
-// flipBit changes one bit of a file in place, because the tables of a checkpoint are hard links to the file.
+// flipBit changes one bit of a file in place, so that the hard links to the file in a checkpoint change too.
 func flipBit(t *testing.T, name string, content []byte, offset int) {
 	t.Helper()
 	changed := bytes.Clone(content)

@@ -71,9 +71,9 @@ func unpack(t *testing.T, file string) *archive {
 // manifestFiles returns the manifest's files.
 func (a *archive) manifestFiles() []any { return a.manifest["files"].([]any) }
 
-// index returns the index of the first file whose name begins with name.
-func (a *archive) index(name string) int {
-	return slices.IndexFunc(a.files, func(f archivedFile) bool { return strings.HasPrefix(f.header.Name, name) })
+// index returns the index of the first file whose name begins with prefix.
+func (a *archive) index(prefix string) int {
+	return slices.IndexFunc(a.files, func(f archivedFile) bool { return strings.HasPrefix(f.header.Name, prefix) })
 }
 
 // updateEntry updates the manifest's entry of a file.
@@ -110,7 +110,7 @@ func (a *archive) pack(t *testing.T) []byte {
 		nil)
 }
 
-// packFiles returns an archive of entries, followed by other bytes.
+// packFiles returns a compressed archive of files. trailer is compressed after the end of the archive.
 func packFiles(t *testing.T, files []archivedFile, trailer []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -141,8 +141,8 @@ func packFiles(t *testing.T, files []archivedFile, trailer []byte) []byte {
 	return out.Bytes()
 }
 
-// tryRestore restores a backup to a new directory. If Restore returns an error,
-// tryRestore checks that the error is one line, and that no files are left.
+// tryRestore restores a backup to a new directory. If Restore returns an error, tryRestore checks that the error is
+// ErrInvalid in one line, and that no files are left.
 func tryRestore(t *testing.T, content []byte) (dir string, err error) {
 	t.Helper()
 	parent := t.TempDir()
@@ -167,7 +167,8 @@ func tryRestore(t *testing.T, content []byte) (dir string, err error) {
 // validBackup is the file of an undamaged backup.
 type validBackup string
 
-// withEdit returns the backup with the changes that edit makes.
+// withEdit returns a function for invalidCase.content. The function returns the backup with the changes that edit
+// makes.
 func (v validBackup) withEdit(edit func(a *archive)) func(t *testing.T) []byte {
 	return func(t *testing.T) []byte {
 		a := unpack(t, string(v))
@@ -176,12 +177,12 @@ func (v validBackup) withEdit(edit func(a *archive)) func(t *testing.T) []byte {
 	}
 }
 
-// withName returns the backup with another name of an object.
+// withName is withEdit for another name and content of the file of an object.
 func (v validBackup) withName(name string) func(t *testing.T) []byte {
 	return v.withEdit(func(a *archive) { a.set(a.index("objects/"), name, []byte("evil")) })
 }
 
-// withType returns the backup with another type of archive entry instead of the file of an object.
+// withType is withEdit for another type of archive entry instead of the file of an object.
 func (v validBackup) withType(flag byte) func(t *testing.T) []byte {
 	return v.withEdit(func(a *archive) {
 		f := &a.files[a.index("objects/")].header
@@ -394,9 +395,8 @@ func TestTruncatedBackupIsRefused(t *testing.T) {
 	}
 }
 
-// TestBackupWithFlippedBitIsRefused flips bits of a backup. Either the backup is
-// rejected, or the restored data is the same as the data of the original backup. At least 90 percent of the changed
-// backups must be rejected.
+// TestBackupWithFlippedBitIsRefused flips bits of a backup. Either the backup is rejected, or the restored data is the
+// same as the data of the original backup. At least 90 percent of the changed backups must be rejected.
 func TestBackupWithFlippedBitIsRefused(t *testing.T) {
 	_, file := newBackup(t)
 	content, err := os.ReadFile(file)
@@ -424,9 +424,8 @@ func TestBackupWithFlippedBitIsRefused(t *testing.T) {
 	}
 }
 
-// TestOnlyRegularFilesAreReplaced checks that Create does not overwrite
-// anything that is not a regular file, or is in the data directory. It also checks that Create follows a symbolic link
-// to a file.
+// TestOnlyRegularFilesAreReplaced checks that Create does not overwrite anything that is not a regular file, or is in
+// the data directory. It also checks that Create follows a symbolic link to a file.
 func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	dir, file := newBackup(t)
 	i := mustStart(t, dir)

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runHelper creates backups of a data directory repeatedly while writers
-// commit, or restores a backup once. It prints a line when it begins.
+// runHelper creates backups of a data directory repeatedly while writers commit, or restores a backup once. It calls
+// SignalStart when a backup or the restore begins.
 func runHelper(task, dir, file string) error {
 	ctx := context.Background()
 	if task == "restore" {

@@ -110,7 +110,7 @@ func TestCommandThatMayHaveRunIsNotRepeated(t *testing.T) {
 			requests.Add(1)
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
-				t.Error(err)
+				t.Errorf("%s: Hijack() = %v, want no error", name, err)
 				return
 			}
 			_, _ = io.WriteString(c, raw)

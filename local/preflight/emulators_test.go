@@ -21,10 +21,10 @@ func TestDataOfEmulatorsAreRefused(t *testing.T) {
 	}{
 		{"an empty directory", "", ""},
 		{"a table", "dynamodb/table.db", "dynamodb"},
-		{"an emptied folder of the table", "dynamodb/shm", "dynamodb"},
+		{"a folder of the table without its database", "dynamodb/shm", "dynamodb"},
 		{"objects alone", "s3/gatewright/uploads/x", "s3"},
 		{"data of this version", "engine/pebble/CURRENT", ""},
-		{"logs and ports of a start that failed", "logs/dynamodb.log", ""},
+		{"the log of an emulator whose start failed", "logs/dynamodb.log", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

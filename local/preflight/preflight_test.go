@@ -83,8 +83,9 @@ func fileContents(t *testing.T, dir *datadir.Dir) map[string]string {
 	return out
 }
 
-// TestIncompleteDirectoryIsRefused checks that Check returns an error if a part of the
-// directory is missing, but not for a directory that a killed first start has left.
+// TestIncompleteDirectoryIsRefused checks that Check returns an error if a part of the directory is missing, except the
+// account key, which a start replaces. It also checks that Check accepts a directory that a killed first start has
+// left.
 func TestIncompleteDirectoryIsRefused(t *testing.T) {
 	remove := func(names ...string) func(*testing.T, *datadir.Dir) {
 		return func(t *testing.T, dir *datadir.Dir) {

@@ -428,8 +428,8 @@ func emptyGzip(kind, size int) []byte {
 	return out.Bytes()
 }
 
-// sparse returns an archive with a sparse file that has many holes, in the PAX format of GNU tar.
-func sparse(size string, entries int) []byte {
+// sparse returns an archive with a sparse file that has many holes and a claimed size, in the PAX format of GNU tar.
+func sparse(claimedSize string, entries int) []byte {
 	var table strings.Builder
 	fmt.Fprintf(&table, "%d\n", entries)
 	for i := range entries {
@@ -442,7 +442,7 @@ func sparse(size string, entries int) []byte {
 	records := ""
 	for _, kv := range []string{
 		"GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=config/routes.oas.json",
-		"GNU.sparse.realsize=" + size,
+		"GNU.sparse.realsize=" + claimedSize,
 	} {
 		n := len(kv) + 2
 		n += len(strconv.Itoa(n + len(strconv.Itoa(n))))

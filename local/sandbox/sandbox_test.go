@@ -83,8 +83,9 @@ type blockingReader struct{}
 
 func (blockingReader) Read([]byte) (int, error) { select {} }
 
-// orderLine returns the line that a child reads before an archive. It has variables of the maximum size.
-func orderLine() string {
+// requestLine returns the build request that a child reads before an archive, as a line. It has variables of the
+// maximum size.
+func requestLine() string {
 	variables := map[string]string{}
 	for i := range 5 {
 		variables[fmt.Sprintf("V%d", i)] = strings.Repeat(string(rune('a'+i)), 5<<10)
@@ -109,7 +110,7 @@ func buildMany() error {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // for a busy machine
 		cpuStart := cpuTime()
-		err := builds.ServeBuild(ctx, io.MultiReader(strings.NewReader(orderLine()), archive), &out)
+		err := builds.ServeBuild(ctx, io.MultiReader(strings.NewReader(requestLine()), archive), &out)
 		cancel()
 		if _, drainErr := io.Copy(io.Discard, archive); drainErr != nil {
 			return drainErr
@@ -224,7 +225,7 @@ func TestGoodProjectIsCompiled(t *testing.T) {
 	var out bytes.Buffer
 	archive := packFiles("config/routes.oas.json",
 		`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/": `+route(plainOptions, "")+`}}`)
-	if err := newSandbox().Run(t.Context(), io.MultiReader(strings.NewReader(orderLine()), bytes.NewReader(archive)),
+	if err := newSandbox().Run(t.Context(), io.MultiReader(strings.NewReader(requestLine()), bytes.NewReader(archive)),
 		&out); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestCanceledBuildIsNoBuildFailure(t *testing.T) {
 var errStopped = errors.New("the product stops")
 
 func TestReadErrorOfSourceIsReturned(t *testing.T) {
-	input := io.MultiReader(strings.NewReader(orderLine()), brokenReader{})
+	input := io.MultiReader(strings.NewReader(requestLine()), brokenReader{})
 	if err := newSandbox().Run(t.Context(), input, io.Discard); !errors.Is(err, errStopped) {
 		t.Errorf("Run(unreadable source) = %v, want %v", err, errStopped)
 	}

@@ -111,7 +111,7 @@ func eventually(t *testing.T, description string, cond func() bool) {
 	for !cond() {
 		select {
 		case <-t.Context().Done():
-			t.Fatalf("condition is false at the deadline of the test, want it true: %s", description)
+			t.Fatalf("waited for %s until the deadline of the test, want it earlier", description)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -295,8 +295,12 @@ func TestUnsafeOrBrokenKeyFileIsRefused(t *testing.T) {
 	if after, err := os.ReadFile(key); err != nil || !bytes.Equal(raw, after) {
 		t.Errorf("the existing key differs (%v), want it unchanged", err)
 	}
-	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode of the key = %v, %v, want 0600", info.Mode(), err)
+	info, err := os.Stat(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the key = %v, want 0600", info.Mode())
 	}
 	if _, err := transfer.CreateKey(filepath.Join(t.TempDir(), "absent", "key")); err == nil ||
 		strings.Contains(err.Error(), "\n") {
