@@ -150,7 +150,8 @@ func (s settings) emulatorPath() (string, error) {
 	return path, nil
 }
 
-// emulatorCredentials returns credentials for emulators, which accept any credentials.
+// emulatorCredentials returns credentials for endpoints of the settings if the environment has none, and for the
+// DynamoDB emulator, which accepts any credentials.
 func emulatorCredentials() emulator.Credentials {
 	return emulator.Credentials{AccessKeyID: "local", SecretAccessKey: "local"}
 }

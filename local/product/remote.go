@@ -67,14 +67,14 @@ func (a administration) withRemote(
 	case a.running != nil: // another process sends a command only if no remote is named
 		return runInData(cmd, args)
 	case n != awsNames{}:
-		p, err := n.open(s)
+		r, err := n.open(s)
 		if err != nil {
 			return err
 		}
-		if err := n.checkExists(cmd.Context(), p); err != nil {
+		if err := n.checkExists(cmd.Context(), r); err != nil {
 			return err
 		}
-		return do(p)
+		return do(r)
 	case (s.dynamoDB == "") != (s.s3 == ""):
 		return fmt.Errorf("the data are only in part in files of ours: set both of %s and %s, or none",
 			config.VarDynamoDBEndpoint, config.VarS3Endpoint)
@@ -104,20 +104,20 @@ func (n awsNames) open(s settings) (*remote, error) {
 	if s3 == "" {
 		s3 = aws.ToString(sdk.BaseEndpoint)
 	}
-	p := newRemote(sdk, s.dynamoDB, s3, n.table, n.bucket, store.Options{Random: rand.Reader, Now: time.Now})
-	p.name, p.region = "the table "+n.table, sdk.Region
-	p.keeper = newWrappedKey(sdk, n.kmsKey, p.table)
-	return p, nil
+	r := newRemote(sdk, s.dynamoDB, s3, n.table, n.bucket, store.Options{Random: rand.Reader, Now: time.Now})
+	r.name, r.region = "the table "+n.table, sdk.Region
+	r.keeper = newWrappedKey(sdk, n.kmsKey, r.table)
+	return r, nil
 }
 
 // checkExists returns an error if the table or the bucket does not exist, before any slow work begins.
-func (n awsNames) checkExists(ctx context.Context, p *remote) error {
-	_, err := installation.IsImporting(ctx, p.table)
-	for _, listErr := range p.bucket.List(ctx, "") {
+func (n awsNames) checkExists(ctx context.Context, r *remote) error {
+	_, err := installation.IsImporting(ctx, r.table)
+	for _, listErr := range r.bucket.List(ctx, "") {
 		err = cmp.Or(err, listErr)
 		break
 	}
-	return n.explain(err, p.region)
+	return n.explain(err, r.region)
 }
 
 // explain replaces an AWS error about a missing resource by an error that names the resource
@@ -176,13 +176,13 @@ func (a administration) withEndpoints(ctx context.Context, s settings, command s
 	if err := checkReachable(ctx, s.s3); err != nil {
 		return endpointError(err, config.VarS3Endpoint)
 	}
-	p := newRemote(s.awsConfig(emulatorCredentials()), s.dynamoDB, s.s3, tableName, bucketName,
+	r := newRemote(s.awsConfig(emulatorCredentials()), s.dynamoDB, s.s3, tableName, bucketName,
 		store.Options{Random: rand.Reader, Now: time.Now, KeepTokens: true})
-	if err := p.bucket.Create(ctx); err != nil {
+	if err := r.bucket.Create(ctx); err != nil {
 		return endpointError(err, config.VarS3Endpoint)
 	}
-	p.name, p.dir, p.keeper = "the table at "+s.dynamoDB, dir, rootKeyFile{dir, p.table}
-	return do(p)
+	r.name, r.dir, r.keeper = "the table at "+s.dynamoDB, dir, rootKeyFile{dir, r.table}
+	return do(r)
 }
 
 // rootKeyFile is the RootKeeper for a root key in a data directory whose table is elsewhere.

@@ -39,9 +39,9 @@ AWS, all that writes has to be stopped: the export is refused when something was
 			if keyFile == "" {
 				return errNoKeyFile
 			}
-			return a.withRemote(cmd, from, func(p *remote) error {
+			return a.withRemote(cmd, from, func(r *remote) error {
 				return export(cmd, exportFiles{args[0], keyFile}, exportFiles{args[0], keyFile}, "",
-					func(w io.Writer) (transfer.Summary, error) { return p.export(cmd.Context(), keyFile, w) })
+					func(w io.Writer) (transfer.Summary, error) { return r.export(cmd.Context(), keyFile, w) })
 			}, a.requireInstallation(func(cmd *cobra.Command, args []string, d *database) error {
 				if d.engine == nil || d.objects == nil {
 					return fmt.Errorf("the data are only in part in files of ours: set both of %s and %s, or none",
@@ -172,8 +172,8 @@ Its root key is kept as the place keeps it: in a file, or wrapped by KMS. After 
 			if keyFile == "" {
 				return errNoKeyFile
 			}
-			return a.withRemote(cmd, into, func(p *remote) error {
-				return p.importFile(cmd, args[0], keyFile)
+			return a.withRemote(cmd, into, func(r *remote) error {
+				return r.importFile(cmd, args[0], keyFile)
 			}, func(cmd *cobra.Command, args []string) error {
 				return a.program.newDirectory(cmd, func(ctx context.Context, dir string) (string, error) {
 					summary, err := transfer.ImportDirectory(ctx, args[0], keyFile, dir)
