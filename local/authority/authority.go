@@ -56,7 +56,7 @@ const (
 	maxLeaves = 1024
 )
 
-// Files stores the CA. datadir.Dir is one.
+// Files stores the CA. *datadir.Dir implements it.
 type Files interface {
 	Read(name string) ([]byte, error)
 	Write(name string, content []byte) error

@@ -1,8 +1,8 @@
 // Package rootkey opens the root key of a local installation. It rejects a key that does not belong to the data. With
 // a wrong key, the installation would start, but no consumer would be recognized and no sealed value could be opened.
 //
-// The engine stores a hash of the key with the data. The hash does
-// not reveal the key. A backup contains the data and the key.
+// The engine stores a check value of the key with the data (seal.Check). This hash does not reveal the key. A backup
+// contains the data and the key.
 //
 // Package seal defines the use of keys and the format of their files. This package has this file only.
 package rootkey
@@ -38,7 +38,7 @@ type Engine interface {
 
 var _ Engine = (*embedded.Backend)(nil)
 
-// checkNoteKey is the name of the engine's note with the key's hash.
+// checkNoteKey is the name of the engine's note with the check value of the key.
 const checkNoteKey = "root-key"
 
 // Open reads the key at path. If the key is missing and the engine is empty, it creates a key. If the engine has
@@ -62,14 +62,14 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	hash, err := seal.Check(ctx, key)
+	check, err := seal.Check(ctx, key)
 	switch {
 	case err != nil:
 		return nil, err
 	case stored == nil:
-		// Store the hash before data is sealed under the key.
-		return key, engine.SetNotes(map[string][]byte{checkNoteKey: []byte(hash)})
-	case string(stored) == hash:
+		// Store the check value before data is sealed under the key.
+		return key, engine.SetNotes(map[string][]byte{checkNoteKey: []byte(check)})
+	case string(stored) == check:
 		return key, nil
 	}
 	// A rotation ends in two steps: it first changes the note, and
@@ -108,8 +108,7 @@ func Source(path string, engine Engine, table *store.Table, now func() time.Time
 	})
 }
 
-// StoredCheck returns the check value (seal.Check) of the root
-// key that is stored in the engine, or "" if there is none.
+// StoredCheck returns the check value (seal.Check) that is stored in the engine, or "" if there is none.
 func StoredCheck(engine Notes) (string, error) {
 	stored, err := engine.Note(checkNoteKey)
 	return string(stored), err
@@ -132,8 +131,8 @@ type Notes interface {
 	Note(key string) ([]byte, error)
 }
 
-// Check returns an error unless one of the key files contains the key whose hash is stored in the engine. The engine
-// must already store a hash, as it does after Open. Check changes no files.
+// Check returns an error unless one of the key files contains the key whose check value is stored in the engine. The
+// engine must already store a check value, as it does after Open. Check changes no files.
 func Check(ctx context.Context, path string, engine Notes) error {
 	stored, err := engine.Note(checkNoteKey)
 	if err != nil {
@@ -144,11 +143,11 @@ func Check(ctx context.Context, path string, engine Notes) error {
 		return err
 	}
 	for _, file := range files {
-		hash, err := seal.Check(ctx, seal.ExistingFile(file))
+		check, err := seal.Check(ctx, seal.ExistingFile(file))
 		if err != nil {
 			return err
 		}
-		if string(stored) == hash {
+		if string(stored) == check {
 			return nil
 		}
 	}
