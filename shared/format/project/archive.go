@@ -122,7 +122,7 @@ var (
 
 func (u *unpacker) run() error {
 	compressed := bufio.NewReaderSize(u.source, 64<<10)
-	// gzip reports a short text as a truncated archive, so compare the first bytes.
+	// gzip.NewReader reports a text that is shorter than a gzip header as truncated, so check the magic number first.
 	magic, err := compressed.Peek(2)
 	if len(magic) < 2 && !errors.Is(err, io.EOF) {
 		return err
@@ -138,8 +138,8 @@ func (u *unpacker) run() error {
 		return err
 	}
 	u.unpacked = &ratioReader{r: gz, source: u.source, limits: u.limits}
-	// The tar reader accepts a header without a checksum only at the very end of an
-	// archive. A file that is not a tar archive therefore fails here, at its first entry.
+	// Every tar header has a checksum, except for the zero bytes at the end of an archive. If the
+	// unpacked file is not a tar archive, its first bytes are therefore an invalid header.
 	archive := tar.NewReader(u.unpacked)
 	for {
 		header, err := archive.Next()
@@ -155,7 +155,7 @@ func (u *unpacker) run() error {
 		if err != nil {
 			return err
 		}
-		if err := u.entry(header, archive); err != nil {
+		if err := u.readEntry(header, archive); err != nil {
 			return err
 		}
 		if u.report.problems.len() >= archiveProblems {
@@ -165,7 +165,8 @@ func (u *unpacker) run() error {
 }
 
 // drain reads the bytes after the end of the tar archive. Only padding is valid there; reading it makes gzip verify
-// its checksum. Other bytes could be a second archive that another program would read and this one would not.
+// its checksum. drain returns errTrailing for other bytes: they could be a second archive that another program would
+// read and this one would not.
 func (u *unpacker) drain() error {
 	buf := make([]byte, 32<<10)
 	for {
@@ -187,8 +188,9 @@ func (u *unpacker) drain() error {
 	}
 }
 
-// entry checks one entry. It keeps the content if the compiler reads the file.
-func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
+// readEntry checks one entry, and reports the entry if a project must not have it. It keeps the content if the compiler
+// reads the file. It returns an error if Unpack has to stop.
+func (u *unpacker) readEntry(h *tar.Header, content io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil // metadata of git archive, not a file
 	}
@@ -248,8 +250,8 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// name returns an entry's path, relative to the project's root. It returns false for an entry
-// to skip: the root itself, and a path that it has reported because the path is invalid.
+// name returns an entry's path, relative to the project's root. It returns false for an entry to skip: the root itself,
+// and an invalid path. It reports invalid paths, but a folder that is too deep only once.
 func (u *unpacker) name(raw string) (string, bool) {
 	printed := printable(raw)
 	refuse := func(format string, args ...any) (string, bool) {
@@ -274,7 +276,7 @@ func (u *unpacker) name(raw string) (string, bool) {
 	}
 	clean := path.Clean(raw)
 	if segments := strings.SplitN(clean, "/", u.limits.PathDepth+1); len(segments) > u.limits.PathDepth {
-		// Report a folder that is too deep once, at its first entry.
+		// folder is the deepest folder within the limit. Report it once, at its first entry that is too deep.
 		if folder := strings.TrimSuffix(clean, "/"+segments[u.limits.PathDepth]); !u.tooDeep[folder] {
 			u.tooDeep[folder] = true
 			return refuse("%s", limitExceeded("folders", int64(u.limits.PathDepth), "Flatten the folders."))
@@ -368,8 +370,9 @@ type sourceError struct{ cause error }
 func (e *sourceError) Error() string { return e.cause.Error() }
 func (e *sourceError) Unwrap() error { return e.cause }
 
-// countingReader counts compressed bytes and wraps the errors of the source. It also checks the
-// context: each read unpacks to a bounded number of bytes, so Unpack stops soon after the context ends.
+// countingReader counts compressed bytes, and fails if there are more than its limit. It wraps the errors of the source
+// as sourceError. It also checks the context: each read unpacks to a bounded number of bytes, so Unpack stops soon
+// after the context ends.
 type countingReader struct {
 	ctx      context.Context //nolint:containedctx // the reader exists only during one call of Unpack
 	r        io.Reader

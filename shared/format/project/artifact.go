@@ -23,8 +23,9 @@ const (
 // Artifact is a project in the form that the gateway serves: validated, with every $env resolved. It is immutable,
 // and the digest of its encoding identifies it. It can contain secrets and is therefore stored encrypted.
 type Artifact struct {
-	// Format is ArtifactFormat in memory. Decode sets it, even for an artifact that was stored in an older format. If
-	// this release cannot read an artifact, package serving creates one with its Format and Identity, and without routes.
+	// Format is ArtifactFormat in memory. Decode sets it, even for an artifact that was stored in an older format. There
+	// is one exception: for a stored artifact that this release cannot read, package serving creates an Artifact with the
+	// stored Format and with the Identity of the deployment, but without routes.
 	Format int `json:"format"`
 	// Identity names the deployment, its project and its build.
 	Identity Identity `json:"identity"`
@@ -81,9 +82,9 @@ const PreservePaths = "preserve"
 type PathMode string
 
 const (
-	// OpenAPIPath matches {name} segments, as in OpenAPI.
+	// OpenAPIPath is the syntax of OpenAPI, with parameters such as {name}.
 	OpenAPIPath PathMode = "open-api"
-	// URLPattern matches the syntax of the URL Pattern standard.
+	// URLPattern is the syntax of the URL Pattern standard.
 	URLPattern PathMode = "url-pattern"
 )
 
@@ -102,7 +103,7 @@ type Route struct {
 	Outbound []string `json:"outbound,omitempty"`
 	// CORSPolicy is "none", "anything-goes" or a name of CORSPolicies.
 	CORSPolicy string `json:"corsPolicy"`
-	// GraphQL is true for a GraphQL route, by its extension x-graphql, its policies or its mcp object.
+	// GraphQL is true for a GraphQL route: its extension x-graphql, one of its policies or its mcp object makes it one.
 	GraphQL bool `json:"graphql,omitempty"`
 	// MCP is the route's mcp object. It is absent if the route has none.
 	MCP json.RawMessage `json:"mcp,omitempty"`

@@ -10,9 +10,10 @@ import (
 // place, before the work begins. A quantity without a separate bound is bounded through one of
 // its parts. The build of any archive therefore ends within 30 s and uses at most 512 MiB.
 //
-// The description of the GitHub REST API is the largest public one. It uses at most a tenth of each budget, except for
-// four that bound the memory of one tree: a sixth of the nesting, a quarter of the values, half of a file's bytes and
-// a quarter of all files' bytes. One test measures this; another compares the table in docs/projects.md with Budgets.
+// The OpenAPI document of the GitHub REST API is one of the largest public ones. It uses at most a tenth of each budget
+// that a test measures, except for four budgets that bound the memory of one tree: a sixth of the nesting, a quarter of
+// the values, half of a file's bytes and a quarter of all files' bytes. Another test compares the table in
+// docs/projects.md with Budgets.
 //
 // There are two reasons to check bounds before the work instead of time and memory during
 // the work. Callers cannot interrupt the JSON Schema library and the compiler of regular
@@ -60,17 +61,17 @@ const (
 	// MaxPatternSteps is the maximum number of RE2 instructions of a URL pattern. A byte of a path can run each
 	// instruction once.
 	MaxPatternSteps = 1_000
-	// MaxPatternsSteps is the maximum number of RE2 instructions of all URL patterns together.
+	// MaxPatternsSteps is the maximum number of RE2 instructions of all URL patterns of a project together.
 	MaxPatternsSteps = 5_000
 	// MaxPatterns is the maximum number of routes with a URL pattern.
 	MaxPatterns = 250
-	// MaxMatchSteps is the maximum product of the bytes of a request's path and the
-	// instructions of all URL patterns: some 15 ns for each step if nothing ends the match
-	// early. If a project uses MaxPatternsSteps completely, paths have at most 2,000 bytes.
+	// MaxMatchSteps is the maximum product of two numbers: the bytes of a request's path, and the RE2 instructions of
+	// all URL patterns. Each step takes some 15 ns if nothing ends the match early. No URL pattern matches a path that is
+	// too long for it: longer than 2,000 bytes if a project uses all of MaxPatternsSteps.
 	MaxMatchSteps = 10_000_000
 )
 
-// Bounds of the errors of a build, and of its warnings: both are stored in one record, as JSON.
+// Bounds of the errors of a build. The same bounds apply to its warnings separately. One record stores both, as JSON.
 // maxProblemBytes counts the bytes of the JSON; shownPointerBytes is the maximum length of a reported pointer.
 const (
 	maxProblems       = 200
@@ -203,7 +204,7 @@ func BudgetExceeded(name string, actual int64, advice string) string {
 }
 
 // limitExceeded returns the message about an exceeded budget if reading ended at the limit, so that the total is
-// unknown.
+// unknown. limit replaces the Limit of the budget, since callers of Unpack can choose other Limits.
 func limitExceeded(name string, limit int64, advice string) string {
 	b := budgetOf(name)
 	b.Limit = limit

@@ -73,7 +73,7 @@ type parser struct {
 	doc    *document
 	dec    *json.Decoder
 	at     []string // the pointer's tokens of the value that is being read
-	size   int      // minimum length of the pointer with the tokens in at
+	size   int      // length of the pointer with the tokens in at, without the bytes that escapes add
 }
 
 // errStop stops reading after a problem that is already reported.

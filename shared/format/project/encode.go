@@ -11,11 +11,12 @@ import (
 	"io"
 )
 
-// ErrFormat is the error that Decode returns for an artifact in a format
-// that this release does not read. Decode returns it as a *FormatError.
+// ErrFormat is the error for an artifact in a format that this release does not
+// read. Functions return a *FormatError, for which errors.Is(err, ErrFormat) is true.
 var ErrFormat = errors.New("project: the artifact has another format")
 
-// FormatError has the format of an artifact that this release does not read.
+// FormatError is the error for an artifact in a format that this release does not read. Format is the artifact's
+// format.
 type FormatError struct{ Format int }
 
 func (e *FormatError) Error() string {
@@ -37,8 +38,9 @@ func CheckFormat(format int) error {
 	return nil
 }
 
-// MaxArtifactBytes is the maximum size of an artifact's JSON. Decode refuses an artifact in format 2 that
-// decompresses to more. The artifact of the GitHub REST API with its 1,223 operations has 0.5 MB.
+// MaxArtifactBytes is the maximum size of an artifact that is read. Package artifacts refuses a larger stored artifact,
+// and Decode refuses an artifact in format 2 that decompresses to more. Builds have a smaller bound (maxArtifactBytes).
+// The artifact of the GitHub REST API with its 1,223 operations has 0.5 MB.
 const MaxArtifactBytes = 64 << 20
 
 // envelope is an artifact in format 2.
@@ -52,7 +54,8 @@ type envelope struct {
 // of content and format, in hexadecimal digits. The digest of an artifact in a format is
 // the same in every release, although the compressed bytes can differ between releases.
 //
-// Format 1 is the artifact's JSON. Format 2 is the compressed JSON: a seventeenth of the size for large projects.
+// Format 1 is the artifact's JSON. Format 2 is an envelope with the compressed JSON. For large projects it has a
+// seventeenth of the size.
 func Encode(a *Artifact, format int) (data []byte, digest string, err error) {
 	if err := CheckFormat(format); err != nil {
 		return nil, "", fmt.Errorf("encode an artifact: %w", err)

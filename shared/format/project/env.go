@@ -35,25 +35,26 @@ type environment struct {
 type resolution struct {
 	report *report
 	value  any
-	// unset has the names of variables without a value, by the pointer of the string
-	// that reads them. Pointers are relative to value, with the array indexes of value.
+	// unset has the names of variables without a value, by the pointer of the string that reads them. If that string was
+	// removed from an array, the pointer is that of the array. Pointers are relative to value, with the array indexes of
+	// value.
 	unset map[string][]string
 	// originalIndexes are the indexes that an array's elements had in the file, by the array's
 	// pointer. An array is listed if elements with unset variables were removed from it.
 	originalIndexes map[string][]int
-	// bytes is the size of all strings in the file, plus the values of the variables in them. The resolved strings are
-	// not larger.
+	// bytes is the size of all strings before their variables are resolved, plus the size of the variables' values. The
+	// resolved strings are not larger.
 	bytes int64
 	// missingChildren has the entries of unset by the pointer of the parent, because the
 	// message about a parent names its missing children. The method explain creates it.
 	missingChildren map[string][]missingChild
 }
 
-// missingChild is a value that is missing because variables are unset. last
-// is the last token of its pointer. names are the names of the variables.
+// missingChild is a value that is missing because variables are unset. token
+// is the last token of its pointer. variables are the names of the variables.
 type missingChild struct {
-	last  string
-	names []string
+	token     string
+	variables []string
 }
 
 // resolve replaces variables in every string of value. at is the pointer of value in file. If a string is
@@ -70,7 +71,7 @@ func (e *environment) walk(file, at, relative string, value any, res *resolution
 	switch v := value.(type) {
 	case string:
 		res.bytes += int64(len(v))
-		return e.text(file, at, relative, v, res)
+		return e.resolveText(file, at, relative, v, res)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, child := range v {
@@ -102,7 +103,8 @@ func (e *environment) walk(file, at, relative string, value any, res *resolution
 	}
 }
 
-func (e *environment) text(file, at, relative, text string, res *resolution) (any, bool) {
+// resolveText resolves the variables in one string, as walk does.
+func (e *environment) resolveText(file, at, relative, text string, res *resolution) (any, bool) {
 	if !strings.Contains(text, envOpening) {
 		return text, true
 	}
@@ -175,9 +177,10 @@ func (c *compiler) forbidEnv(file string, at []string, value any, skip func(at [
 	}
 }
 
-// patterns adds to used the variables that a handler's patterns read on each request. An unset variable is
-// empty. That is an error in the scheme, host or port of an address, because the address would have no host.
-func (e *environment) patterns(file, at string, options any, used map[string]string) {
+// checkPatternFields checks the fields rewritePattern and baseUrl of a handler's options. It adds the variables that
+// the gateway reads there on each request to runtimeVariables. An unset variable is empty. That is an error in the
+// scheme, host or port of an address, because the address would have no host.
+func (e *environment) checkPatternFields(file, at string, options any, runtimeVariables map[string]string) {
 	object, _ := options.(map[string]any)
 	for _, field := range patternFields {
 		text, _ := object[field].(string)
@@ -193,7 +196,7 @@ func (e *environment) patterns(file, at string, options any, used map[string]str
 				size += len(value)
 				switch {
 				case set:
-					used[name] = value
+					runtimeVariables[name] = value
 					e.report.redact(value, "${env."+name+"}")
 				case inOrigin(text[:span[0]]):
 					e.report.requireVariable(name)
@@ -211,15 +214,17 @@ func (e *environment) patterns(file, at string, options any, used map[string]str
 	}
 }
 
-// inOrigin reports whether the text that follows before in an address belongs to the scheme, the host or the port.
-func inOrigin(before string) bool {
-	if _, rest, ok := strings.Cut(before, "://"); ok {
-		before = rest
+// inOrigin reports whether the next character of an address belongs to the scheme, the host or the port. prefix is the
+// part of the address before this character.
+func inOrigin(prefix string) bool {
+	if _, rest, ok := strings.Cut(prefix, "://"); ok {
+		prefix = rest
 	}
-	return !strings.ContainsAny(before, "/?#")
+	return !strings.ContainsAny(prefix, "/?#")
 }
 
-// filePointer converts a pointer into the resolved value to the pointer in the file.
+// filePointer returns the pointer that a part of the resolved value has in the file. relative is the pointer of the
+// part in the resolved value. Both pointers are relative to the value that was resolved.
 func (r *resolution) filePointer(relative string) string {
 	var file, resolved strings.Builder
 	for token := range strings.SplitSeq(strings.TrimPrefix(relative, "/"), "/") {
@@ -255,8 +260,8 @@ func (r *resolution) explain(relative, message string) (explained, unset string)
 	}
 	names := slices.Clone(r.unset[relative])
 	for _, child := range r.missingChildren[relative] {
-		if strings.Contains(message, child.last) {
-			names = append(names, child.names...)
+		if strings.Contains(message, child.token) {
+			names = append(names, child.variables...)
 		}
 	}
 	slices.Sort(names)

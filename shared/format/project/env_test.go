@@ -109,7 +109,8 @@ func TestPatternVariables(t *testing.T) {
 	} {
 		var r report
 		used := map[string]string{}
-		(&environment{variables: variables, report: &r}).patterns("f", "", map[string]any{"rewritePattern": tt.pattern}, used)
+		env := &environment{variables: variables, report: &r}
+		env.checkPatternFields("f", "", map[string]any{"rewritePattern": tt.pattern}, used)
 		want := map[string]string{}
 		for _, name := range tt.used {
 			want[name] = variables[name]

@@ -46,7 +46,7 @@ func ReadExcerpt(ctx context.Context, r io.Reader, file string, line, column int
 	return newExcerpt(bytes.TrimPrefix(data, byteOrderMark), line, column), nil
 }
 
-// readFile reads one file of an archive.
+// readFile reads one file of an archive. file is the path of the file, or the path as problems show it (printable).
 func readFile(source *countingReader, file string, limits Limits) ([]byte, error) {
 	gz, err := gzip.NewReader(bufio.NewReaderSize(source, 64<<10))
 	if err != nil {

@@ -43,7 +43,7 @@ func Gather(ctx context.Context, entries iter.Seq[Entry], limits Limits) (Files,
 
 func (u *unpacker) gather(e Entry) error {
 	content := &lazyReader{open: e.Open}
-	err := u.entry(e.Header, content)
+	err := u.readEntry(e.Header, content)
 	if content.r != nil {
 		if closeErr := content.r.Close(); err == nil && closeErr != nil {
 			err = &sourceError{closeErr}

@@ -8,10 +8,10 @@ import (
 
 const graphQLExtension = "x-graphql"
 
-// graphQLPolicies is the prefix of the types of policies for GraphQL routes. A route can
-// have the introspection filter only once: a second filter would have nothing to do.
+// The policies for GraphQL routes have types with the prefix graphQLPolicyPrefix. A route can have the
+// introspection filter (graphQLFilter) only once: a second filter would have nothing to do.
 const (
-	graphQLPolicies             = "graphql-"
+	graphQLPolicyPrefix         = "graphql-"
 	graphQLFilter               = "graphql-introspection-filter-outbound"
 	graphQLWithoutIntrospection = "graphql-disable-introspection-inbound"
 )
@@ -28,7 +28,7 @@ func (c *compiler) isGraphQL(operation map[string]any, route Route) bool {
 	filters := 0
 	for _, name := range slices.Concat(route.Inbound, route.Outbound) {
 		policyType := c.policies[name].policyType
-		tagged = tagged || strings.HasPrefix(policyType, graphQLPolicies)
+		tagged = tagged || strings.HasPrefix(policyType, graphQLPolicyPrefix)
 		if policyType == graphQLFilter {
 			filters++
 		}

@@ -16,12 +16,13 @@ type inliner struct {
 	isOpenAPI30 bool
 	// excluded is the keyword that marks properties to leave out: "readOnly" for requests, "writeOnly" for responses.
 	excluded string
-	// remaining is the remaining budget, in bytes.
+	// remaining is the number of bytes that the schema may still have, within the budget "tool".
 	remaining int
 	// active are the references that are being followed. truncated is set when a schema refers to one of them again.
 	active    []string
 	truncated bool
-	depth     int
+	// depth is the number of schemas that are being inlined: the current schema and those around it.
+	depth int
 }
 
 // schemaError is a mistake in a schema that a tool needs, as a message for the author.
@@ -72,8 +73,8 @@ func (in *inliner) spend(bytes int) error {
 	return nil
 }
 
-// schema returns a schema without references: a map or a bool.
-func (in *inliner) schema(value any) (any, error) {
+// inline returns a schema without its references. The result is a map or a bool.
+func (in *inliner) inline(value any) (any, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
 		allow, _ := value.(bool)
@@ -85,7 +86,7 @@ func (in *inliner) schema(value any) (any, error) {
 	}
 	defer func() { in.depth-- }()
 	if target, ok := object["$ref"].(string); ok {
-		return in.reference(target, object)
+		return in.inlineReference(target, object)
 	}
 	for _, name := range []string{"$dynamicRef", "$recursiveRef"} {
 		if _, ok := object[name]; ok {
@@ -93,14 +94,15 @@ func (in *inliner) schema(value any) (any, error) {
 				"#/components/schemas/NAME."}
 		}
 	}
-	out, err := in.keywords(object)
+	out, err := in.inlineKeywords(object)
 	if err == nil && in.isOpenAPI30 {
 		modernize(out, object)
 	}
 	return out, err
 }
 
-func (in *inliner) keywords(object map[string]any) (map[string]any, error) {
+// inlineKeywords returns the keywords of a schema that keywordKind knows, with inlined values.
+func (in *inliner) inlineKeywords(object map[string]any) (map[string]any, error) {
 	out := make(map[string]any, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		kind := keywordKind(name)
@@ -109,7 +111,7 @@ func (in *inliner) keywords(object map[string]any) (map[string]any, error) {
 		}
 		err := in.spend(len(name) + 4)
 		if err == nil {
-			out[name], err = in.keyword(kind, object[name])
+			out[name], err = in.inlineKeyword(kind, object[name])
 		}
 		if err != nil {
 			return nil, err
@@ -121,16 +123,17 @@ func (in *inliner) keywords(object map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-func (in *inliner) keyword(kind int, value any) (any, error) {
+// inlineKeyword returns the value of one keyword, with inlined schemas.
+func (in *inliner) inlineKeyword(kind int, value any) (any, error) {
 	switch kind {
 	case kindSchema:
-		return in.schema(value)
+		return in.inline(value)
 	case kindSchemaList:
 		list, _ := value.([]any)
 		out := make([]any, len(list))
 		for i, child := range list {
 			var err error
-			if out[i], err = in.schema(child); err != nil {
+			if out[i], err = in.inline(child); err != nil {
 				return nil, err
 			}
 		}
@@ -143,7 +146,7 @@ func (in *inliner) keyword(kind int, value any) (any, error) {
 				return nil, err
 			}
 			var err error
-			if out[name], err = in.schema(named[name]); err != nil {
+			if out[name], err = in.inline(named[name]); err != nil {
 				return nil, err
 			}
 		}
@@ -154,8 +157,9 @@ func (in *inliner) keyword(kind int, value any) (any, error) {
 	}
 }
 
-// reference returns the schema that target refers to, combined with the other keywords of object, which has the $ref.
-func (in *inliner) reference(target string, object map[string]any) (any, error) {
+// inlineReference returns the schema that target refers to. object is the schema that has the $ref. The result also has
+// the other keywords of object, except in OpenAPI 3.0.
+func (in *inliner) inlineReference(target string, object map[string]any) (any, error) {
 	path, local := strings.CutPrefix(target, "#/")
 	if !local {
 		return nil, &schemaError{"This schema refers to another document or to a named anchor, which an MCP tool's cannot. " +
@@ -172,13 +176,13 @@ func (in *inliner) reference(target string, object map[string]any) (any, error) 
 	}
 	in.active = append(in.active, path)
 	defer func() { in.active = in.active[:len(in.active)-1] }()
-	resolved, err := in.schema(found)
+	resolved, err := in.inline(found)
 	if err != nil || in.isOpenAPI30 || len(object) == 1 {
 		return resolved, err // OpenAPI 3.0 ignores keywords next to a $ref
 	}
 	siblings := maps.Clone(object)
 	delete(siblings, "$ref")
-	extra, err := in.keywords(siblings)
+	extra, err := in.inlineKeywords(siblings)
 	if err != nil || len(extra) == 0 {
 		return resolved, err
 	}
@@ -222,7 +226,7 @@ func modernize(out, object map[string]any) {
 	}
 }
 
-// dropProperties removes the properties for which keyword is true, also from the list of required properties.
+// dropProperties removes the properties whose schemas have "keyword": true, also from the list of required properties.
 func dropProperties(schema map[string]any, keyword string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, property := range properties {
@@ -272,7 +276,7 @@ func flatten(value any) (map[string]any, bool) {
 	parts, _ := schema["allOf"].([]any)
 	for _, part := range parts {
 		flat, ok := flatten(part)
-		if _, closed := flat["additionalProperties"]; !ok || closed {
+		if _, restricts := flat["additionalProperties"]; !ok || restricts {
 			return nil, false // a part with additionalProperties also restricts the properties of the other parts
 		}
 		isObject = true
@@ -281,7 +285,7 @@ func flatten(value any) (map[string]any, bool) {
 		list, _ := flat["required"].([]any)
 		required = append(required, list...)
 	}
-	if _, closed := out["additionalProperties"]; closed && len(parts) > 0 || !isObject {
+	if _, restricts := out["additionalProperties"]; restricts && len(parts) > 0 || !isObject {
 		return nil, false
 	}
 	out["properties"] = properties
@@ -291,6 +295,7 @@ func flatten(value any) (map[string]any, bool) {
 	return out, true
 }
 
+// mergeProperties adds the properties of src to dst. A property of both has to match both schemas.
 func mergeProperties(dst, src map[string]any) {
 	for name, schema := range src {
 		if existing, duplicate := dst[name]; duplicate {

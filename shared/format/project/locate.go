@@ -11,10 +11,11 @@ import (
 	"github.com/tidwall/jsonc"
 )
 
-// Locate adds lines and columns to problems that have a file and a pointer but no line. The place of an object's
-// member is where its name begins. An element of an array and the document itself have the place where they begin. If
-// a pointer's target does not exist or cannot be read, Locate uses the nearest parent that it has read. A problem gets
-// no place if its file is missing, or if no value can be read in the file.
+// Locate adds lines and columns to problems that have a file but no line. It finds the value that the problem's pointer
+// refers to. The place of an object's member is where its name begins. The place of an array's element, or of the whole
+// document, is where its value begins. If a pointer's target does not exist or cannot be read, Locate uses the nearest
+// parent that it has read. A problem gets no place if files does not have its file, or if no value can be read in the
+// file.
 func Locate(files Files, problems []Problem) {
 	byFile := map[string][]*Problem{}
 	for i := range problems {
@@ -30,7 +31,8 @@ func Locate(files Files, problems []Problem) {
 // byteOrderMark is the mark that readers can ignore at the beginning of a text (RFC 8259).
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// withoutComments returns a file as the compiler reads it. Lines and columns are the same as in the file.
+// withoutComments returns a file as the compiler reads it: without a byte order mark, and gatewright.jsonc without
+// comments. Each byte of a comment becomes a space, so lines and offsets stay the same.
 func withoutComments(file string, data []byte) []byte {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if file == settingsFile {
@@ -127,6 +129,8 @@ func (n *targetNode) find(d *jsontext.Decoder, at int64) error {
 	}
 }
 
+// setOffset records the offset of the part. name is the offset of its name, or -1 if it has no name. value is the
+// offset of its value.
 func (n *targetNode) setOffset(name, value int64) {
 	if n.at = name; name < 0 {
 		n.at = value

@@ -27,7 +27,7 @@ type MCPOperation struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Meta        json.RawMessage `json:"meta,omitempty"`
-	// Annotations are the hints about a tool in the project, as a JSON object.
+	// Annotations are the hints about a tool that the route's mcp object has, as a JSON object.
 	Annotations json.RawMessage `json:"annotations,omitempty"`
 	// URI and MIMEType belong to resources. If MIMEType is "", the resource has the content type of the response.
 	URI      string `json:"uri,omitempty"`
@@ -35,7 +35,8 @@ type MCPOperation struct {
 	// Arguments belong to tools and prompts. Input is the JSON Schema of all arguments, without references.
 	Arguments []Argument      `json:"arguments,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
-	// Output is the JSON Schema of a successful response. It is absent if no server requires it or the document has none.
+	// Output is the JSON Schema of all successful responses. It is absent if no server requires it, or if the responses
+	// have no common schema of an object.
 	Output json.RawMessage `json:"output,omitempty"`
 	// Body is the format of the body that contains arguments, or "" for no body. ContentType
 	// is its media type. BodyRequired reports whether a body is required even without arguments.
@@ -166,8 +167,8 @@ type mcpObject struct {
 	ExecuteTool       GeneratedTool   `json:"executeTool"`
 }
 
-// build sets m.offer. It returns false for an operation that is not enabled for MCP, or whose mcp object has an
-// invalid shape.
+// build sets b.offer. It returns false for an operation that is not enabled for MCP, or whose mcp object has an
+// invalid shape. After any other mistake, b.valid is false.
 func (b *offerBuilder) build() bool {
 	object := mcpObject{Type: MCPTool}
 	if len(b.route.MCP) > 0 && json.Unmarshal(b.route.MCP, &object) != nil {
@@ -192,16 +193,16 @@ func (b *offerBuilder) build() bool {
 	}
 	switch o.Kind {
 	case MCPResource:
-		b.resource(mcp, object)
+		b.setResource(mcp, object)
 	case MCPGraphQL:
-		b.noPathParameters(mcp)
+		b.refusePathParameters(mcp)
 		o.Introspect = b.generatedTool(mcp+"/introspectionTool", object.IntrospectionTool, "_introspect",
 			"Fetches the schema of the GraphQL API "+o.Name+", as the result of an introspection query. "+description)
 		o.Execute = b.generatedTool(mcp+"/executeTool", object.ExecuteTool, "_execute",
 			"Runs a query against the GraphQL API "+o.Name+". "+description)
 	case MCPTool, MCPPrompt:
 		b.checkName(mcp, o.Name)
-		b.arguments()
+		b.addArguments()
 		if b.valid {
 			o.Input = encodeTree(b.inputSchema())
 		}
@@ -209,7 +210,8 @@ func (b *offerBuilder) build() bool {
 	return true
 }
 
-func (b *offerBuilder) resource(mcp string, object mcpObject) {
+// setResource sets and checks the properties of a resource. mcp is the pointer of the mcp object, relative to b.at.
+func (b *offerBuilder) setResource(mcp string, object mcpObject) {
 	o := &b.offer
 	if len(o.Name) > maxResourceName {
 		b.fail(mcp+"/name", "The name of an MCP resource has at most %d bytes. Write a shorter one here.", maxResourceName)
@@ -226,7 +228,7 @@ func (b *offerBuilder) resource(mcp string, object mcpObject) {
 		b.fail(mcp+"/uri", "This is no URI of an MCP resource. Write one with a scheme, such as docs://guide, of at "+
 			"most %d bytes.", maxResourceURI)
 	}
-	b.noPathParameters(mcp)
+	b.refusePathParameters(mcp)
 }
 
 // isMediaType reports whether a text is a media type without control
@@ -241,8 +243,8 @@ const (
 	maxResourceURI  = 1 << 10
 )
 
-// noPathParameters reports a path that has parameters or is a pattern.
-func (b *offerBuilder) noPathParameters(mcp string) {
+// refusePathParameters reports a path that has parameters or is a URL pattern.
+func (b *offerBuilder) refusePathParameters(mcp string) {
 	if b.route.PathMode == URLPattern || parameter().MatchString(b.route.Path) {
 		subject := "An MCP resource has one path"
 		if b.offer.Kind == MCPGraphQL {
@@ -263,7 +265,7 @@ func (b *offerBuilder) generatedTool(at string, configured GeneratedTool, suffix
 	if tool.Name == "" {
 		tool.Name = b.route.OperationID + suffix
 	}
-	if !argumentName().MatchString(tool.Name) {
+	if !validName().MatchString(tool.Name) {
 		b.fail(at, "The MCP tool of this operation would be called %s. Give it a name here of 1 to 64 letters, digits and "+
 			"the characters _ - and dots.", quote(tool.Name))
 	}
@@ -271,7 +273,7 @@ func (b *offerBuilder) generatedTool(at string, configured GeneratedTool, suffix
 }
 
 func (b *offerBuilder) checkName(mcp, name string) {
-	if !argumentName().MatchString(name) {
+	if !validName().MatchString(name) {
 		b.fail(mcp+"/name", "The MCP %s of this operation would be called %s. Give it a name here of 1 to 64 letters, "+
 			"digits and the characters _ - and dots.", b.offer.Kind, quote(name))
 	}

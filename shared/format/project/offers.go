@@ -52,6 +52,8 @@ func OfferedOperations(data []byte) ([]OfferedOperation, []Problem) {
 // offeredMethods are the methods of offered operations, in the order that readers expect.
 var offeredMethods = [...]string{"get", "post", "put", "patch", "delete"}
 
+// offerDeclared appends the tool of one declared operation to all, if the operation can become a tool. It reports a
+// name that a tool of all already has.
 func (c *compiler) offerDeclared(
 	all []OfferedOperation, path, method string, declared map[string]any,
 ) []OfferedOperation {

@@ -141,11 +141,11 @@ type references struct {
 	c     *compiler
 	file  string
 	root  any
-	valid map[string]bool // the targets checked so far
+	valid map[string]bool // whether a target exists, for the targets checked so far
 }
 
-// walk checks every $ref below value. It skips data that is not a part
-// of the description: examples, defaults, enumerations and extensions.
+// walk checks every $ref below value. It skips members whose names mean that they contain
+// data: examples, defaults, enumerations, constants, values and extensions.
 func (r *references) walk(at []string, value any) {
 	if r.c.stopped() {
 		return
@@ -162,8 +162,8 @@ func (r *references) walk(at []string, value any) {
 				strings.HasPrefix(name, "x-"):
 				continue
 			case name == "examples":
-				if _, quoted := child.([]any); quoted {
-					continue
+				if _, isList := child.([]any); isList {
+					continue // the examples of a schema; other examples are an object that can have references
 				}
 			}
 			at[len(at)-1] = name

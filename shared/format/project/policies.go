@@ -38,8 +38,8 @@ func (c *compiler) readPolicies() {
 	}
 }
 
-// inPolicyOptions reports whether a place in policies.json allows $env: /policies/N/handler/options, and all of
-// /corsPolicies/N.
+// inPolicyOptions reports whether readPolicies need not look for forbidden $env at a place in policies.json. It returns
+// true for /policies/N/handler/options, and for /corsPolicies/N, which readCORS checks.
 func inPolicyOptions(at []string) bool {
 	switch {
 	case len(at) == 4 && at[0] == "policies":
@@ -64,7 +64,7 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 	if !valid || !ok {
 		return
 	}
-	component, res, ok := c.component(policiesFile, at+"/handler", handler)
+	component, res, ok := c.readComponent(policiesFile, at+"/handler", handler)
 	policy := Policy{Name: name, Type: policyType, Source: Source{policiesFile, at}, Handler: component}
 	if !ok {
 		return

@@ -36,12 +36,12 @@ type entry struct {
 	Problem
 	// urgent problems are reported before all others.
 	urgent bool
-	// unset is the unset variable that the warning is about. It is "" for other problems.
-	unset string
+	// warnedVariable is the unset variable that a warning of warnUnset is about. It is "" for other problems.
+	warnedVariable string
 }
 
-// maxKept is the number of problems that a problemList keeps. When
-// the list has twice as many, add sorts it and drops the second half.
+// maxKept is the number of problems that a problemList keeps. When the list has twice as many,
+// add sorts it, removes duplicates, and drops the problems after the first maxKept.
 const maxKept = 2 * maxProblems
 
 func (l *problemList) add(e entry) {
@@ -60,7 +60,7 @@ func (l *problemList) add(e entry) {
 // len returns the number of all problems, including those that are not kept.
 func (l *problemList) len() int { return len(l.entries) + l.omitted }
 
-// sortProblems sorts problems by file and pointer, urgent ones first, and removes duplicates.
+// sortProblems sorts problems by file, pointer and message, with urgent problems first. It removes duplicates.
 func sortProblems(problems []entry) []entry {
 	slices.SortStableFunc(problems, func(a, b entry) int {
 		if a.urgent != b.urgent {
@@ -131,7 +131,8 @@ func (r *report) warnFirst(file, pointer, format string, args ...any) {
 // is not reported if an error requires the variable (requireVariable).
 func (r *report) warnUnset(file, pointer, name, effect string) {
 	message := fmt.Sprintf("The variable %s is not set for this environment, so %s.", printable(name), effect)
-	r.warnings.add(entry{Problem: Problem{File: file, Path: pointer, Message: message, Unset: name}, unset: name})
+	problem := Problem{File: file, Path: pointer, Message: message, Unset: name}
+	r.warnings.add(entry{Problem: problem, warnedVariable: name})
 }
 
 // requireVariable records that the variable must be set to correct an error.
@@ -149,7 +150,7 @@ func (r *report) errors() []Problem { return r.sorted(r.problems) }
 // duplicates and values of variables, with lines and columns, and within the bounds.
 func (r *report) sorted(all problemList) []Problem {
 	problems := sortProblems(slices.DeleteFunc(slices.Clone(all.entries), func(e entry) bool {
-		return r.requiredVariables[e.unset]
+		return r.requiredVariables[e.warnedVariable]
 	}))
 	if n := len(problems); n > maxKept {
 		all.omitted += n - maxKept

@@ -36,9 +36,9 @@ type Input struct {
 	Variables map[string]string
 	// Catalog checks the handlers and policies.
 	Catalog Catalog
-	// Verify, if not nil, returns the problems that would prevent a gateway from serving an artifact that has no other
-	// errors, with places in the project's files. Compile calls it without a context: the budgets bound the artifact and
-	// so the work.
+	// Verify, if not nil, returns the problems that would prevent a gateway from serving the artifact. Each problem has
+	// its place in the project's files. Compile calls Verify only for a project without other errors. Verify has no
+	// context: the budgets bound the artifact, and so the work of Verify.
 	Verify func(*Artifact) []Problem
 }
 
@@ -131,7 +131,7 @@ type compiler struct {
 	// does not report names as missing that such a file could define.
 	unreadable map[string]bool
 	// docs are the OpenAPI documents by file. servers are the routes that are MCP servers.
-	// offers are the MCP operations of routes, by the place that declares the route.
+	// offers has the builders of the MCP operations, by the place that declares the route.
 	docs    map[string]*document
 	servers []mcpServer
 	offers  map[Source]*offerBuilder
@@ -202,9 +202,9 @@ func inHandlerOptions(at []string) bool {
 	return len(at) == 6 && at[0] == "paths" && at[3] == routeExtension && at[4] == "handler" && at[5] == "options"
 }
 
-// component reads a handler object, which matches its schema, and resolves its variables. It reports mistakes. It
+// readComponent reads a handler object, which matches its schema, and resolves its variables. It reports mistakes. It
 // returns false for an unknown module, and for options that exceed a budget.
-func (c *compiler) component(file, at string, object map[string]any) (Component, resolution, bool) {
+func (c *compiler) readComponent(file, at string, object map[string]any) (Component, resolution, bool) {
 	export, _ := object["export"].(string)
 	module, _ := object["module"].(string)
 	ok := c.checkModule(file, at+"/module", module)
@@ -217,7 +217,7 @@ func (c *compiler) component(file, at string, object map[string]any) (Component,
 		return out, resolution{}, false
 	}
 	res := c.env.resolve(file, at+"/options", options)
-	c.env.patterns(file, at+"/options", res.value, c.artifact.Variables)
+	c.env.checkPatternFields(file, at+"/options", res.value, c.artifact.Variables)
 	if res.bytes > maxOptionBytes {
 		c.failBudget(file, at+"/options", "options", res.bytes, "With the variables put in they are too large. Shorten them.")
 		return out, resolution{}, false
@@ -264,7 +264,8 @@ func measure(value any) (values, bytes int) {
 	return values, bytes
 }
 
-// encodeOptions encodes options for the artifact.
+// encodeOptions encodes options for the artifact. It returns false for options that exceed the budget, and reports
+// them.
 func (c *compiler) encodeOptions(file, at string, value any) (json.RawMessage, bool) {
 	data := encodeTree(value)
 	if len(data) > maxOptionBytes {

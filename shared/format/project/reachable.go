@@ -28,7 +28,7 @@ func (c *compiler) warnReachable() {
 	reachable := make([][]*Route, len(c.artifact.Routes))
 	for i := range c.artifact.Routes {
 		target := &c.artifact.Routes[i]
-		var through []int
+		var through []int // the indexes of the routes through which target is reachable
 		for j := range c.artifact.Routes {
 			if i == j || effectiveMethod(c.artifact.Routes[j].Method) != effectiveMethod(target.Method) {
 				continue
@@ -52,6 +52,7 @@ func (c *compiler) warnReachable() {
 }
 
 // warnPolicyBypass reports whether one of the target's policies can be bypassed through other routes, and warns if so.
+// through has the indexes of the routes through which target is reachable.
 func (c *compiler) warnPolicyBypass(target *Route, through []int) bool {
 	for _, name := range target.Inbound {
 		bypassing := slices.DeleteFunc(slices.Clone(through), func(j int) bool {
@@ -139,8 +140,8 @@ type outline struct {
 // segment is one segment of a route's path.
 type segment struct {
 	text string // without escapes, or "" if the segment contains a parameter
-	// isAmbiguous reports whether upstreams can interpret the segment differently:
-	// "admin;p" also as "admin", and "{name}.json" too if the name is "admin;p".
+	// isAmbiguous reports whether upstreams can interpret the segment differently: "admin;p" also
+	// as "admin", and "{name}.json" also as "admin" if the client sends "admin;p" as the name.
 	isAmbiguous bool
 }
 
@@ -154,6 +155,7 @@ func (s segment) isAny() bool { return s.text == "" || s.isAmbiguous }
 // isParameter reports whether a segment is only a parameter.
 func (s segment) isParameter() bool { return s.text == "" && !s.isAmbiguous }
 
+// newOutline returns the outline of a route's path.
 func newOutline(path string, mode PathMode) outline {
 	var o outline
 	path, _ = canonical(path, mode) // an invalid path has failed the build
@@ -173,7 +175,8 @@ func newOutline(path string, mode PathMode) outline {
 			o.segments = append(o.segments, segment{isAmbiguous: strings.IndexByte(text, '{') > 0 ||
 				strings.IndexByte(text, '}') < len(text)-1})
 		case text == "":
-			o.segments = append(o.segments, segment{text: "/"}) // for a trailing slash
+			// An empty segment, as after a trailing slash. No other segment has this text, and "" would be a parameter.
+			o.segments = append(o.segments, segment{text: "/"})
 		default:
 			o.segments = append(o.segments,
 				segment{text: percentDecode(text), isAmbiguous: paths.Interpretations("/"+text) != nil})

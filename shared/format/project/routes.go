@@ -23,7 +23,7 @@ const (
 	corsAnything = "anything-goes"
 )
 
-// methods are the methods of OpenAPI, in the order of the list of routes.
+// methods are the methods of OpenAPI. The artifact lists the routes of a path in this order.
 var methods = [...]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
 // parameter matches a template expression of a path.
@@ -32,7 +32,7 @@ var parameter = lazy.Regexp(`\{[^{}]*\}`)
 // declarations has the routes and operation IDs that were found so far, in all files.
 type declarations struct {
 	operations map[string]Source // by operation id
-	routes     map[string]Source // by method and shape of the path
+	routes     map[string]Source // by method, path mode and shape of the path
 }
 
 func newDeclarations() *declarations {
@@ -76,6 +76,8 @@ func (c *compiler) readPaths(doc *document, known *declarations) {
 	}
 }
 
+// pathMode returns the mode of a path from its extension. It returns OpenAPIPath, the default, for an invalid
+// extension, and reports the mistakes.
 func (c *compiler) pathMode(file, at string, item map[string]any) PathMode {
 	extension, has := item[pathExtension]
 	if !has || !check(&c.report, file, at+"/"+pathExtension, c.schemas.path, extension) {
@@ -88,7 +90,7 @@ func (c *compiler) pathMode(file, at string, item map[string]any) PathMode {
 	return OpenAPIPath
 }
 
-// canonical normalizes a route's path like the paths of requests.
+// canonical normalizes a route's path in the same way as the gateway normalizes the paths of requests.
 func canonical(path string, mode PathMode) (string, error) {
 	if mode == URLPattern {
 		return paths.Pattern(path)
@@ -140,7 +142,7 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 			known.operations[route.OperationID] = route.Source
 		}
 	}
-	shadowed := c.shadowed(&route, known)
+	shadowed := c.checkShadowed(&route, known)
 	extension, has := operation[routeExtension]
 	if !has {
 		c.fail(file, at, "This operation has no x-gateway-route, so the gateway could not serve it. Add one with a "+
@@ -153,7 +155,7 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	}
 	object, _ := extension.(map[string]any)
 	handler, _ := object["handler"].(map[string]any)
-	component, res, ok := c.component(file, at+"/handler", handler)
+	component, res, ok := c.readComponent(file, at+"/handler", handler)
 	if ok {
 		c.reportProblems(file, at+"/handler", res, c.catalog.CheckHandler(component))
 	}
@@ -195,10 +197,11 @@ func (r *Route) bytes() int {
 	return n
 }
 
-// shadowed reports whether an earlier route matches all requests of this route: the earlier
+// checkShadowed returns whether an earlier route matches all requests of this route: the earlier
 // route has the same method, and a path that differs only in the names of parameters. That is an
-// error, unless the project allows duplicate routes. Then the gateway serves the earlier route.
-func (c *compiler) shadowed(route *Route, known *declarations) bool {
+// error, unless the project allows duplicate routes. Then the gateway serves the earlier route,
+// and checkShadowed adds a warning.
+func (c *compiler) checkShadowed(route *Route, known *declarations) bool {
 	shape, err := canonical(route.Path, route.PathMode)
 	if err != nil {
 		shape = route.Path // already reported
@@ -294,7 +297,7 @@ func summarizeNames(names []string) string {
 	return text
 }
 
-// corsPolicy returns the name of a route's CORS policy. The default is "none".
+// corsPolicy returns the name of a route's CORS policy. The default is "none". It reports an unknown name.
 func (c *compiler) corsPolicy(file, at string, route map[string]any) string {
 	name, has := route["corsPolicy"].(string)
 	if !has {

@@ -40,12 +40,12 @@ type shape struct {
 // matches reports whether a value has the shape. It needs time but hardly any memory.
 func (s *shape) matches(value any) bool { return s.negation.Validate(value) != nil }
 
-// maxWeight is the maximum weight of a value whose violations are listed individually. The weight adds up 8
-// plus the depth for the value and for each value inside it. If all of them are invalid, the library needs some
-// 150 bytes for each unit of weight. The largest part of the GitHub description weighs a tenth of the maximum.
+// maxWeight is the maximum weight of a value whose violations are listed individually. The weight is a sum over the
+// value and all values inside it: each adds 8 plus its depth. If all of them are invalid, the library needs some 150
+// bytes for each unit of weight. The largest part of GitHub's OpenAPI document weighs a tenth of the maximum.
 const maxWeight = 600_000
 
-// weigh returns the weight of a value, or a number above maxWeight.
+// weigh returns the weight of a value. It stops adding above maxWeight, so it returns less for a heavier value.
 func weigh(value any) int { return weighAt(value, 8) }
 
 func weighAt(value any, weight int) int {

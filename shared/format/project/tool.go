@@ -35,24 +35,25 @@ type offerBuilder struct {
 	valid     bool
 }
 
-// argumentName matches the names of arguments and tools that clients and models accept.
-var argumentName = lazy.Regexp(`^[A-Za-z0-9_.-]{1,64}$`)
+// validName matches the names of arguments, tools and prompts that clients and models accept.
+var validName = lazy.Regexp(`^[A-Za-z0-9_.-]{1,64}$`)
 
 const maxArgumentName = 64
 
 // invalidNameChars matches the characters that names of arguments must not have.
 var invalidNameChars = lazy.Regexp(`[^A-Za-z0-9_.-]+`)
 
+// fail reports a mistake. pointer is relative to the operation.
 func (b *offerBuilder) fail(pointer, format string, args ...any) {
 	b.valid = false
 	b.c.fail(b.route.Source.File, b.at+pointer, format, args...)
 }
 
-// schema returns a schema without references. excluded is as in inliner. If the
-// schema has a mistake, it reports the mistake at pointer and returns false.
-func (b *offerBuilder) schema(pointer string, value any, excluded string) (any, bool) {
+// inlineSchema returns a schema without references. excluded is as in inliner. If
+// the schema has a mistake, it reports the mistake at pointer and returns false.
+func (b *offerBuilder) inlineSchema(pointer string, value any, excluded string) (any, bool) {
 	in := inliner{root: b.doc.root, isOpenAPI30: b.isOpenAPI30, excluded: excluded, remaining: b.remaining}
-	out, err := in.schema(value)
+	out, err := in.inline(value)
 	b.remaining = in.remaining
 	if err != nil {
 		b.fail(pointer, "%s", err.Error())
@@ -76,7 +77,8 @@ func (b *offerBuilder) deref(pointer string, value any) (map[string]any, bool) {
 			return object, object != nil
 		}
 		path, local := strings.CutPrefix(target, "#/")
-		if value, isRef = lookup(b.doc.root, path); !local || !isRef {
+		var found bool
+		if value, found = lookup(b.doc.root, path); !local || !found {
 			b.fail(pointer, "An MCP server has to know what stands here, and the reference leads out of this document. Write "+
 				"it under components.")
 			return nil, false
@@ -86,8 +88,8 @@ func (b *offerBuilder) deref(pointer string, value any) (map[string]any, bool) {
 	return nil, false
 }
 
-// arguments adds the arguments for the parameters and the body of the operation.
-func (b *offerBuilder) arguments() {
+// addArguments adds the arguments for the parameters and the body of the operation.
+func (b *offerBuilder) addArguments() {
 	b.properties, b.additional, b.remaining = map[string]any{}, false, maxToolBytes
 	type parameterEntry struct {
 		pointer string
@@ -107,8 +109,8 @@ func (b *offerBuilder) arguments() {
 				continue
 			}
 			key := text(object["in"]) + " " + text(object["name"])
-			if at, overridden := indexes[key]; overridden { // an operation's parameter overrides the path's parameter
-				all[at] = parameterEntry{level.pointer + fmt.Sprintf("/%d", i), object}
+			if index, overridden := indexes[key]; overridden { // an operation's parameter overrides the path's parameter
+				all[index] = parameterEntry{at, object}
 				continue
 			}
 			indexes[key] = len(all)
@@ -116,10 +118,10 @@ func (b *offerBuilder) arguments() {
 		}
 	}
 	for _, p := range all {
-		b.parameter(b.relativePointer(p.pointer), p.object)
+		b.addParameter(b.relativePointer(p.pointer), p.object)
 	}
-	b.pathParameters()
-	b.body()
+	b.completePathParameters()
+	b.addBody()
 }
 
 // relativePointer returns a pointer relative to the operation. It returns "" for a
@@ -134,7 +136,8 @@ func (b *offerBuilder) relativePointer(pointer string) string {
 // ignoredHeaders are the headers that OpenAPI excludes as parameters.
 var ignoredHeaders = []string{"accept", "content-type", "authorization"}
 
-func (b *offerBuilder) parameter(at string, p map[string]any) {
+// addParameter adds the argument for one parameter, unless it is a cookie or one of ignoredHeaders.
+func (b *offerBuilder) addParameter(at string, p map[string]any) {
 	name, in := text(p["name"]), text(p["in"])
 	switch {
 	case in == "cookie", in == "header" && slices.Contains(ignoredHeaders, strings.ToLower(name)):
@@ -153,22 +156,22 @@ func (b *offerBuilder) parameter(at string, p map[string]any) {
 			return
 		}
 		schema, pointer, argument.Style = media["schema"], at+"/content"+escapedPointer(mediaType)+"/schema", StyleJSON
-	} else if !b.style(at, &argument, p) {
+	} else if !b.setStyle(at, &argument, p) {
 		return
 	}
 	if schema == nil {
 		schema = map[string]any{}
 	}
-	inlined, ok := b.schema(pointer, schema, "readOnly")
+	inlined, ok := b.inlineSchema(pointer, schema, "readOnly")
 	if !ok {
 		return
 	}
-	b.add(at, argument, withDescription(inlined, text(orEmpty(p["description"]))))
+	b.addArgument(at, argument, withDescription(inlined, text(orEmpty(p["description"]))))
 }
 
-// style sets how a parameter's lists and objects are written (OpenAPI 3.1,
+// setStyle sets how a parameter's lists and objects are written (OpenAPI 3.1,
 // "Style Values"). It reports an unsupported style, and returns false for it.
-func (b *offerBuilder) style(at string, a *Argument, p map[string]any) bool {
+func (b *offerBuilder) setStyle(at string, a *Argument, p map[string]any) bool {
 	style, _ := p["style"].(string)
 	supported := map[ArgumentLocation][]string{
 		InPath: {StyleSimple}, InHeader: {StyleSimple},
@@ -189,8 +192,9 @@ func (b *offerBuilder) style(at string, a *Argument, p map[string]any) bool {
 	return true
 }
 
-// add sets the name of an argument, and adds the argument and its schema to the operation.
-func (b *offerBuilder) add(at string, a Argument, schema any) {
+// addArgument sets the name of an argument, and adds the argument and its schema to the operation. It reports an
+// argument for which no other name is free.
+func (b *offerBuilder) addArgument(at string, a Argument, schema any) {
 	a.Name = cleanName(a.Target)
 	if _, exists := b.properties[a.Name]; exists {
 		a.Name = cleanName(string(a.Location) + "_" + a.Name)
@@ -217,7 +221,7 @@ func (b *offerBuilder) add(at string, a Argument, schema any) {
 
 // cleanName converts any name to a name that clients accept. Clients reject names such as $filter and filter[name].
 func cleanName(name string) string {
-	if argumentName().MatchString(name) {
+	if validName().MatchString(name) {
 		return name
 	}
 	name = strings.Trim(invalidNameChars().ReplaceAllString(name, "_"), "_")
@@ -227,9 +231,10 @@ func cleanName(name string) string {
 	return name[:min(len(name), maxArgumentName)]
 }
 
-// pathParameters adds parameters of the path that the document does not describe, and removes parameters that
-// are not in the path. It reports a path that is a URL pattern, for which an MCP server cannot build an address.
-func (b *offerBuilder) pathParameters() {
+// completePathParameters adds arguments for the parameters of the path that the document does not describe, and removes
+// arguments for path parameters that are not in the path. It reports a path that is a URL pattern, because an MCP
+// server cannot build a request path from it.
+func (b *offerBuilder) completePathParameters() {
 	if b.route.PathMode == URLPattern {
 		b.fail("", "An MCP server cannot fill in a URL pattern. Write this path as OpenAPI has it, with {name} for "+
 			"what varies.")
@@ -240,7 +245,7 @@ func (b *offerBuilder) pathParameters() {
 		if !slices.ContainsFunc(b.offer.Arguments, func(a Argument) bool {
 			return a.Location == InPath && a.TargetName() == name
 		}) {
-			b.add("", Argument{Location: InPath, Target: name, Style: StyleSimple, Required: true},
+			b.addArgument("", Argument{Location: InPath, Target: name, Style: StyleSimple, Required: true},
 				map[string]any{"type": "string"})
 		}
 	}
@@ -254,9 +259,9 @@ func (b *offerBuilder) pathParameters() {
 	})
 }
 
-// body adds the arguments for the body: one for each property
-// of an object, or a single argument "body" for any other type.
-func (b *offerBuilder) body() {
+// addBody adds the arguments for the body: one for each property of an object, or a single
+// argument "body" for any other type. Some methods, such as GET, have no body.
+func (b *offerBuilder) addBody() {
 	if slices.Contains([]string{"GET", "HEAD", "OPTIONS", "TRACE"}, b.route.Method) || b.operation["requestBody"] == nil {
 		return
 	}
@@ -285,7 +290,7 @@ func (b *offerBuilder) body() {
 			schema = map[string]any{"type": "string"}
 		}
 	}
-	inlined, ok := b.schema(pointer, schema, "readOnly")
+	inlined, ok := b.inlineSchema(pointer, schema, "readOnly")
 	if !ok {
 		return
 	}
@@ -297,14 +302,14 @@ func (b *offerBuilder) body() {
 				"type object.")
 			return
 		}
-		b.add(pointer, Argument{Location: InBody, Target: "body", Required: bodyRequired},
+		b.addArgument(pointer, Argument{Location: InBody, Target: "body", Required: bodyRequired},
 			withDescription(inlined, text(orEmpty(request["description"]))))
 		return
 	}
 	properties, _ := flat["properties"].(map[string]any)
 	required, _ := flat["required"].([]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		b.add(pointer, Argument{Location: InProperty, Target: name, Required: bodyRequired &&
+		b.addArgument(pointer, Argument{Location: InProperty, Target: name, Required: bodyRequired &&
 			slices.Contains(required, any(name))}, properties[name])
 	}
 	b.offer.BodyRequired = bodyRequired
@@ -393,7 +398,7 @@ func (b *offerBuilder) outputSchema() any {
 			return nil
 		}
 		b.remaining = maxToolBytes
-		inlined, ok := b.schema(at+"/content"+escapedPointer(mediaType)+"/schema", media["schema"], "writeOnly")
+		inlined, ok := b.inlineSchema(at+"/content"+escapedPointer(mediaType)+"/schema", media["schema"], "writeOnly")
 		if !ok {
 			return nil
 		}
@@ -423,6 +428,7 @@ func (b *offerBuilder) mayBeObject(value any) bool {
 	return true
 }
 
+// escapedPointer is the function pointer, for functions with a local variable of that name.
 func escapedPointer(token string) string { return pointer(token) }
 
 // orEmpty returns a value, or "" for nil: the function text would return "<nil>".
