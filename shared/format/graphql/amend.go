@@ -103,7 +103,7 @@ func marks() map[string]string {
 // Amend inserts text before closing brackets of selections. The rest of the document stays unchanged.
 func Amend(text string) (string, *Introspection, *Error) {
 	a := &amender{
-		types: metaTypes(), data: map[string]bool{},
+		types: metaTypes(), dataKeys: map[string]bool{},
 		introspection: &Introspection{
 			roots: map[string]bool{}, defaultKeys: map[string]bool{},
 			nonDeprecated: map[string]bool{},
@@ -112,7 +112,7 @@ func Amend(text string) (string, *Introspection, *Error) {
 	s := scanner{text: text}
 	for s.at < len(text) {
 		if text[s.at] == '}' {
-			a.brackets = append(a.brackets, s.at)
+			a.bracketOffsets = append(a.bracketOffsets, s.at)
 		}
 		if refused := s.next(); refused != nil {
 			return "", nil, refused
@@ -123,23 +123,23 @@ func Amend(text string) (string, *Introspection, *Error) {
 	switch {
 	case r.refused != nil:
 		return "", nil, r.refused
-	case r.brackets != len(a.brackets):
+	case r.brackets != len(a.bracketOffsets):
 		return "", nil, parseError(Location{Line: 1, Column: 1}) // scanner and reader found different brackets
 	}
-	for key := range a.data {
+	for key := range a.dataKeys {
 		delete(a.introspection.roots, key)
 	}
 	return a.apply(text), a.introspection, nil
 }
 
-// amender collects data about a document while a reader reads it.
+// amender collects what Amend has to add to a document, and the Introspection, while a reader reads the document.
 type amender struct {
 	types         map[string]map[string]string
 	introspection *Introspection
-	// data are the keys of fields that do not belong to the introspection.
-	data map[string]bool
-	// brackets are the offsets of closing curly brackets, in bytes.
-	brackets []int
+	// dataKeys are the response keys of fields that do not belong to the introspection.
+	dataKeys map[string]bool
+	// bracketOffsets are the offsets of closing curly brackets, in bytes.
+	bracketOffsets []int
 	// parent is the type that the selection belongs to. It is "" for types outside the introspection. hasTypeField
 	// reports whether the selection has a field __type.
 	parent       string
@@ -147,10 +147,11 @@ type amender struct {
 	additions    []addition
 }
 
-// addition is a place where apply inserts the marks of a type: before the bracket at the offset at.
+// addition is a place where apply inserts text: before the bracket at the offset at. key is the key of the text in
+// the result of the function marks.
 type addition struct {
-	at    int
-	marks string
+	at  int
+	key string
 }
 
 // enter sets the type of the current selection and returns the previous type. It does nothing on a nil amender.
@@ -188,21 +189,21 @@ func (a *amender) open() bool {
 
 // close ends a selection at the nth closing bracket. outer is the result of open for this selection.
 func (a *amender) close(outer bool, n int) {
-	if a == nil || n > len(a.brackets) {
+	if a == nil || n > len(a.bracketOffsets) {
 		return
 	}
 	if _, isMeta := a.types[a.parent]; isMeta {
-		a.additions = append(a.additions, addition{a.brackets[n-1], a.parent})
+		a.additions = append(a.additions, addition{a.bracketOffsets[n-1], a.parent})
 	}
 	if a.hasTypeField {
-		a.additions = append(a.additions, addition{a.brackets[n-1], typeField})
+		a.additions = append(a.additions, addition{a.bracketOffsets[n-1], typeField})
 	}
 	a.hasTypeField = outer
 }
 
 // field records a field and returns the type of its selection. includeDeprecated reports whether the field includes
-// deprecated items, and selects whether it has a selection. It returns an error for a field whose response cannot be
-// filtered.
+// deprecated items, and selects whether it has a selection. It returns an error for an alias that begins with
+// markPrefix, and for a field whose response cannot be filtered.
 func (a *amender) field(
 	alias, name string, includeDeprecated, selects bool, at Location,
 ) (fieldType string, refused *Error) {
@@ -224,7 +225,7 @@ func (a *amender) field(
 				"what it shows can't be filtered. Leave it out.")
 		}
 	case !isMeta:
-		a.data[alias] = true
+		a.dataKeys[alias] = true
 	}
 	if name == "defaultValue" {
 		a.introspection.defaultKeys[alias] = true
@@ -242,7 +243,7 @@ func (a *amender) apply(text string) string {
 	from := 0
 	for _, addition := range a.additions {
 		out.WriteString(text[from:addition.at])
-		out.WriteString(texts[addition.marks])
+		out.WriteString(texts[addition.key])
 		from = addition.at
 	}
 	out.WriteString(text[from:])

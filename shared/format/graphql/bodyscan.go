@@ -12,10 +12,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plainBody is a body and its plain form. Apart from UTF-8, the plain form is valid JSON exactly if the body is. It
-// has a value for each value of the body, in the same order. It is shorter: parts of long strings are removed. In
-// values, each remaining non-ASCII byte is replaced with an x. A decoder that inspects each character of a megabyte
-// would take as long as the rest of the processing.
+// plainBody is a body and its plain form, which a decoder reads instead of the body. Apart from UTF-8, the plain form
+// is valid JSON exactly if the body is. It has a value for each value of the body, in the same order. Parts of long
+// strings are removed. In values, each remaining non-ASCII byte is replaced with an x. The plain form saves time: a
+// decoder that inspects each character of a megabyte would take as long as the rest of the processing.
 type plainBody struct {
 	body, plain []byte
 	cuts        []cut
@@ -62,11 +62,12 @@ type bodyScanner struct {
 	openBrackets [MaxNesting + 1]int32
 	brackets     int32
 
-	names                      []memberName
+	names []memberName
+	// values is the number of commas. Each comma has a value after it.
 	nameBytes, values, escapes int
 
 	plain  []byte
-	copied int // offset in text up to which it is copied to plain
+	copied int // the offset up to which text is copied to plain or left out
 	cuts   []cut
 }
 
@@ -76,6 +77,7 @@ type memberName struct {
 	name   []byte
 }
 
+// next processes the byte at s.at. If a string begins there, next processes the string and advances to its last byte.
 func (s *bodyScanner) next() *Error {
 	switch s.text[s.at] {
 	case '"':
@@ -104,8 +106,8 @@ func (s *bodyScanner) tooMany() *Error {
 		MaxValues)
 }
 
-// readString advances to the end of a string. It records the name of a member, and shortens any other string in the
-// plain form.
+// readString advances to the quotation mark that ends a string. It records the name of a member, and shortens any other
+// string in the plain form.
 func (s *bodyScanner) readString() *Error {
 	begin, before := s.at+1, s.escapes
 	nonASCII, refused := s.scanString(begin)
@@ -186,8 +188,9 @@ const (
 	escapeMargin = 8
 )
 
-// elide shortens a string in the plain form. It leaves out parts of the string's text, from begin to end, that do not
-// matter for whether the string is valid. If nonASCII is true, it also replaces non-ASCII bytes.
+// elide shortens a string in the plain form. The string's text has the offsets from begin up to, but not including,
+// end. elide leaves out parts that cannot make the string invalid. If nonASCII is true, it also replaces non-ASCII
+// bytes. escaped reports whether the string has escapes.
 func (s *bodyScanner) elide(begin, end int, nonASCII, escaped bool) {
 	if !nonASCII && end-begin < minCut {
 		return

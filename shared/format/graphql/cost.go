@@ -24,9 +24,9 @@ func (c cost) plus(other cost) cost {
 	}
 }
 
-// walk computes the cost of a document. It visits each fragment only once. Otherwise, 20 fragments that each spread the
-// next one twice would cause a million visits.
-type walk struct {
+// costWalker computes the cost of a document. It visits each fragment only once. Otherwise, 20 fragments that each
+// spread the next one twice would cause a million visits.
+type costWalker struct {
 	*outline
 	ignored []string
 	byName  map[string]*definition // the fragments
@@ -41,8 +41,8 @@ type walk struct {
 // such as the fields of all types. GraphQL.js also refuses three.
 const maxLists = 2
 
-func newWalk(o *outline, ignored []string) (*walk, *Error) {
-	w := &walk{outline: o, ignored: ignored}
+func newCostWalker(o *outline, ignored []string) (*costWalker, *Error) {
+	w := &costWalker{outline: o, ignored: ignored}
 	if len(o.fragments) > 0 {
 		w.byName = make(map[string]*definition, len(o.fragments))
 		w.costs = make(map[string]*cost, len(o.fragments))
@@ -58,7 +58,7 @@ func newWalk(o *outline, ignored []string) (*walk, *Error) {
 }
 
 // document computes the cost of all operations, and checks the fragments that no operation uses.
-func (w *walk) document() (*Document, *Error) {
+func (w *costWalker) document() (*Document, *Error) {
 	d := &Document{Operations: make([]Operation, len(w.operations))}
 	for i, o := range w.operations {
 		c := w.selectionSet(o.first, o.end)
@@ -79,7 +79,7 @@ func (w *walk) document() (*Document, *Error) {
 }
 
 // selectionSet returns the cost of the selections with the indices from first up to, but not including, end.
-func (w *walk) selectionSet(first, end int) cost {
+func (w *costWalker) selectionSet(first, end int) cost {
 	var sum cost
 	for i := first; i < end && w.refused == nil; i = int(w.selections[i].end) {
 		switch s := &w.selections[i]; s.kind {
@@ -95,7 +95,7 @@ func (w *walk) selectionSet(first, end int) cost {
 }
 
 // field returns the cost of the field f, which is the selection with the index i.
-func (w *walk) field(f *selection, i int) cost {
+func (w *costWalker) field(f *selection, i int) cost {
 	c := w.selectionSet(i+1, int(f.end))
 	if f.name == typenameField {
 		c.uncounted = addSaturated(c.uncounted, 1)
@@ -125,7 +125,7 @@ func (w *walk) field(f *selection, i int) cost {
 }
 
 // fragment returns the cost of the fragment with a name. at is the place for an error.
-func (w *walk) fragment(name string, at Location) cost {
+func (w *costWalker) fragment(name string, at Location) cost {
 	if cached, visited := w.costs[name]; visited {
 		if cached == nil {
 			w.refused = refuse(CodeValidation, at, "A fragment of the document spreads itself, by way of others or not. Take "+

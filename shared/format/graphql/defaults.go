@@ -10,10 +10,10 @@ import (
 // Default values are texts in the GraphQL language. They can contain the names of all
 // fields of their type, including fields that are hidden because their types are hidden.
 
-// shownType is a type that a response shows. Only input types have fields.
+// shownType is a type that a response shows.
 type shownType struct {
 	kind string
-	// fields maps the visible fields of an input type to the names of their types.
+	// fields maps the visible fields of an input type to the names of their types. It is empty for other types.
 	fields map[string]string
 }
 
@@ -23,6 +23,7 @@ type defaultValue struct {
 	typeName string
 }
 
+// shownType returns the shown type with a name. If there is none, it adds one.
 func (f *filterPass) shownType(name string) *shownType {
 	if f.shownTypes[name] == nil {
 		f.shownTypes[name] = &shownType{fields: map[string]string{}}
@@ -39,7 +40,8 @@ func (f *filterPass) collectDefaults(n *node, typeName string) {
 	}
 }
 
-// removeHiddenDefaults removes default values that contain hidden names. Call it when all visible types are known.
+// removeHiddenDefaults removes default values that contain hidden names, or fields that the response does not show.
+// Call it when all visible types are known.
 func (f *filterPass) removeHiddenDefaults() {
 	for _, v := range f.defaultValues {
 		text := v.node.text()
@@ -49,8 +51,8 @@ func (f *filterPass) removeHiddenDefaults() {
 	}
 }
 
-// allFieldsVisible reports whether all fields in a default value are visible in the response. It
-// returns false if the response does not show the type, since the fields are unknown then.
+// allFieldsVisible reports whether all fields in a default value are visible in the response. It returns false if text
+// is not a value, or if the response does not show the type, since the fields are unknown then.
 func (f *filterPass) allFieldsVisible(text, typeName string) bool {
 	// The parser has no function for a single value, so parse the default value as the default of a variable.
 	parsed, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: "query($v:A=" + text + "){a}"}, MaxTokens)

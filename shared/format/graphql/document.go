@@ -66,7 +66,7 @@ func Analyze(text string, ignored []string) (*Document, *Error) {
 	if refused != nil {
 		return nil, refused
 	}
-	w, refused := newWalk(o, ignored)
+	w, refused := newCostWalker(o, ignored)
 	if refused != nil {
 		return nil, refused
 	}
@@ -97,8 +97,9 @@ func parseError(at Location) *Error {
 // addSaturated adds numbers that are not negative, up to MaxComplexity.
 func addSaturated(a, b int) int { return min(a+b, MaxComplexity) }
 
-// CheckLimits returns an error if an operation of the document exceeds the limit of depth or complexity, or another
-// bound of this package. It returns nil otherwise. A negative limit means no limit.
+// CheckLimits returns an error if an operation of the document exceeds a limit: depth, complexity or MaxUncounted. It
+// also returns an error for an introspection that exceeds maxLists. It returns nil otherwise. A negative depth or
+// complexity means no limit.
 func (d *Document) CheckLimits(depth, complexity int) *Error {
 	for i := range d.Operations {
 		o := &d.Operations[i]

@@ -9,8 +9,9 @@ import (
 var errEvent = errors.New("a part of the stream is no JSON, and may tell of what is hidden")
 
 // FilterEvent filters the errors in a line of a streamed response, which consists of server-sent events or of the parts
-// of a multipart body. Servers report errors of subscriptions there. requested is as in Filter. A line without anything
-// to remove is returned unchanged. If FilterEvent returns an error, the line must not reach the client.
+// of a multipart body. Servers report errors of subscriptions in such lines. requested is as in Filter. FilterEvent
+// returns a line unchanged if there is nothing to remove, or if the line cannot be parsed and has no suggestion. If
+// FilterEvent returns an error, the line must not reach the client.
 func (h *Hidden) FilterEvent(line []byte, requested func(name string) bool) ([]byte, error) {
 	if !bytes.Contains(line, []byte(`"errors"`)) && !suggestion().Match(line) {
 		return line, nil

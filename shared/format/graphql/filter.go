@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// Hidden has the types and fields that responses must not show. Its fields are the fields of objects and interfaces,
-// the input fields of input types, and the values of enums.
+// Hidden has the types and fields that responses must not show. A field can be a field of an object or interface, an
+// input field of an input type, or a value of an enum.
 type Hidden struct {
 	types  map[string]bool
 	fields map[string]map[string]bool
@@ -59,7 +59,7 @@ func (h *Hidden) Filter(
 			Hidden: h, removed: removed, emptied: map[string]bool{}, shownTypes: map[string]*shownType{},
 			requested: requested,
 		}
-		if err := f.root(root, introspections, introspects); err != nil {
+		if err := f.filterRoot(root, introspections, introspects); err != nil {
 			return nil, false, err
 		}
 		f.removeHiddenDefaults()
@@ -93,24 +93,25 @@ type filterPass struct {
 	requested func(name string) bool
 }
 
-func (f *filterPass) root(root *node, introspections []*Introspection, introspects bool) error {
+// filterRoot filters a whole response, to one request or to a batch.
+func (f *filterPass) filterRoot(root *node, introspections []*Introspection, introspects bool) error {
 	switch {
 	case root.kind == jsontext.KindBeginObject:
 		// The root is the response to one request, or one error in place of the responses to a batch.
 		if len(introspections) == 1 {
-			return f.response(root, introspections[0])
+			return f.filterResponse(root, introspections[0])
 		}
 		if introspects && root.get("data") != nil {
 			return errUnexpectedResponse
 		}
-		return f.response(root, nil)
+		return f.filterResponse(root, nil)
 	case root.kind == jsontext.KindBeginArray && (len(root.elements) == len(introspections) || !introspects):
 		for i, e := range root.elements {
 			var intro *Introspection
 			if introspects {
 				intro = introspections[i]
 			}
-			if err := f.response(e, intro); err != nil {
+			if err := f.filterResponse(e, intro); err != nil {
 				return err
 			}
 		}
@@ -121,26 +122,26 @@ func (f *filterPass) root(root *node, introspections []*Introspection, introspec
 	return nil
 }
 
-// response filters the response to one request.
-func (f *filterPass) response(n *node, intro *Introspection) error {
+// filterResponse filters the response to one request. intro is nil for a request without introspection.
+func (f *filterPass) filterResponse(n *node, intro *Introspection) error {
 	f.Introspection = intro
 	f.filterErrors(n)
 	if intro == nil {
 		return nil
 	}
-	return f.walk(n)
+	return f.filterIntrospections(n)
 }
 
-// walk filters the introspections in a part of a response. An introspection can be at any depth: a client can
-// introspect wherever a server has a field of the query type, for example in the result of a mutation. The marks that
-// Amend has added identify the objects of introspections.
-func (f *filterPass) walk(n *node) error {
+// filterIntrospections filters the introspections in a part of a response. An introspection can be at any depth: a
+// client can introspect wherever a server has a field of the query type, for example in the result of a mutation. The
+// marks that Amend has added identify the objects of introspections.
+func (f *filterPass) filterIntrospections(n *node) error {
 	for _, e := range n.elements {
 		if e.marked() {
 			// An introspection is never the element of a list: an element does not show which object it belongs to.
 			return errUnexpectedResponse
 		}
-		if err := f.walk(e); err != nil {
+		if err := f.filterIntrospections(e); err != nil {
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func (f *filterPass) walk(n *node) error {
 			continue
 		}
 		if !f.roots[m.name] && !m.value.marked() {
-			if err := f.walk(m.value); err != nil {
+			if err := f.filterIntrospections(m.value); err != nil {
 				return err
 			}
 			continue
@@ -173,7 +174,7 @@ func (f *filterPass) walk(n *node) error {
 	return nil
 }
 
-// marked reports whether a value is an object with a mark that Amend has added.
+// marked reports whether a value is an object of an introspection: it has a mark that Amend has added, except markRoot.
 func (n *node) marked() bool {
 	for i := range n.members {
 		if name := n.members[i].name; name != markRoot && strings.HasPrefix(name, markPrefix) {
@@ -194,7 +195,7 @@ type owner struct {
 func (f *filterPass) filterValue(n *node, parent owner) (bool, error) {
 	switch n.kind {
 	case jsontext.KindBeginArray:
-		return true, f.list(n, parent, false)
+		return true, f.filterList(n, parent, false)
 	case jsontext.KindBeginObject:
 	default:
 		return true, nil
@@ -234,11 +235,12 @@ func (f *filterPass) filterValue(n *node, parent owner) (bool, error) {
 	if !visible {
 		return false, nil
 	}
-	return true, f.members(n, inner)
+	return true, f.filterMembers(n, inner)
 }
 
-// members filters the members of an object and removes the marks.
-func (f *filterPass) members(n *node, parent owner) error {
+// filterMembers filters the members of an object in an introspection, and removes the marks. parent is the type that
+// the object describes, or the zero owner.
+func (f *filterPass) filterMembers(n *node, parent owner) error {
 	visible := n.members[:0]
 	for _, m := range n.members {
 		if strings.HasPrefix(m.name, markPrefix) {
@@ -246,7 +248,7 @@ func (f *filterPass) members(n *node, parent owner) error {
 		}
 		visible = append(visible, m)
 		if m.value.kind == jsontext.KindBeginArray {
-			if err := f.list(m.value, parent, f.nonDeprecated[m.name]); err != nil {
+			if err := f.filterList(m.value, parent, f.nonDeprecated[m.name]); err != nil {
 				return err
 			}
 			continue
@@ -263,8 +265,10 @@ func (f *filterPass) members(n *node, parent owner) error {
 	return nil
 }
 
-// list filters a list of a type's items. nonDeprecated reports whether the list excludes deprecated items.
-func (f *filterPass) list(n *node, parent owner, nonDeprecated bool) error {
+// filterList filters a list in an introspection: the fields, input fields, enum values or other items of the type
+// parent. nonDeprecated reports whether the list excludes deprecated items. If a list of parent must not be empty,
+// but all its items are hidden, filterList adds parent to emptied.
+func (f *filterPass) filterList(n *node, parent owner, nonDeprecated bool) error {
 	visible, hasTypes := n.elements[:0], false
 	for _, e := range n.elements {
 		hasTypes = hasTypes || e.get(markType) != nil

@@ -57,8 +57,8 @@ const (
 	CodeComplexity = "COMPLEXITY_LIMIT_EXCEEDED"
 )
 
-// Error is the reason why a request is refused, in the format for GraphQL clients. Of the request, it repeats only the
-// names of operations.
+// Error is the reason why a request is refused. Its method Body encodes it for GraphQL clients. The names of operations
+// are the only part of the request that its message can repeat.
 type Error struct {
 	Message string
 	// At is the place in the document, or the zero Location if the error has no place.

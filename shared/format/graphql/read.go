@@ -42,11 +42,13 @@ type outline struct {
 	tokens                int
 }
 
-// read reads a document within the bounds. Of the documents that scan allows, it accepts those that gqlparser accepts
-// (FuzzDocuments compares them). The exceptions are documents without an operation, with a letter directly after a
-// number, or with "on" in quotation marks after three dots. It uses the lexer of gqlparser, but not its parser, which
-// builds a tree of the whole document. The tree takes three times as long as the rest of a request's processing. For a
-// document of 15,000 tokens that is refused in the end, it would take twice the time that a refusal may take.
+// read reads a document within the bounds. It accepts the documents that both scan and gqlparser accept (FuzzDocuments
+// compares them), with three exceptions. read refuses documents without an operation, with a letter directly after a
+// number, and with "on" in quotation marks after three dots.
+//
+// read uses the lexer of gqlparser, but not its parser, which builds a tree of the whole document. Building the tree
+// takes three times as long as the rest of a request's processing. For a document of 15,000 tokens that is refused in
+// the end, it would take twice the time that a refusal may take.
 func read(text string) (*outline, *Error) {
 	if err := scan(text); err != nil {
 		return nil, err
@@ -70,8 +72,8 @@ type reader struct {
 	lexer   lexer.Lexer
 	token   lexer.Token // the next token
 	amender *amender    // nil if the document is not extended
-	// brackets is the number of closing curly brackets up to and including the next token. lastClosed is the value of
-	// brackets at the end of the last list.
+	// brackets is the number of closing curly brackets up to and including the next token. lastClosed is the value that
+	// brackets had at the closing bracket of the list that ended last.
 	brackets, lastClosed int
 	refused              *Error
 }
@@ -132,7 +134,8 @@ func (r *reader) name() string {
 	return name
 }
 
-// list calls item for each item up to the closing bracket. At least one item is required unless allowEmpty is true.
+// list calls item for each item up to the closing bracket, and advances past this bracket. At least one item is
+// required unless allowEmpty is true.
 func (r *reader) list(end lexer.Type, allowEmpty bool, item func()) {
 	if !allowEmpty && r.token.Kind == end {
 		r.fail()
@@ -249,7 +252,7 @@ func (r *reader) fragment() {
 	r.close(i)
 }
 
-// add begins a selection at the next token and returns its index.
+// add begins a selection at the next token and returns the index of the selection.
 func (r *reader) add(kind kind) int {
 	if len(r.selections) == cap(r.selections) {
 		// Most documents have less than one selection for each 16 bytes, and all have less than one for each two bytes.
@@ -265,7 +268,7 @@ func (r *reader) add(kind kind) int {
 	return len(r.selections) - 1
 }
 
-// close ends a selection.
+// close ends the selection with the index i.
 func (r *reader) close(i int) {
 	r.selections[i].end = int32(len(r.selections)) //nolint:gosec // G115: at most MaxTokens
 }

@@ -152,7 +152,8 @@ func (d decoder) request() (r Request, refused *Error) {
 // backslash. It is also the maximum length of the extensions, since these are read more than once.
 const maxQuotedBytes = 2*MaxDocumentBytes + 2
 
-// set stores a member of the request. Its value is valid JSON.
+// set checks and stores a member of the request, whose value is valid JSON. It ignores a member with another name, but
+// refuses a name that a lenient server could read as one of members.
 func (r *Request) set(name string, value jsontext.Value) *Error {
 	kind := value.Kind()
 	switch name {

@@ -27,8 +27,9 @@ func lenientOptions() []jsontext.Options {
 }
 
 // ReadResults reads the errors and the tracing extension of a response. If the response is truncated, it reads the part
-// that was received. It returns nil if the text contains neither, or is not a GraphQL response. batch reports whether
-// the response is a list. A response that is not in a list belongs to all requests.
+// that was received. It returns nil if the text contains neither errors nor tracing, or is not a GraphQL response.
+// batch reports whether the response is a list. ReadResults reads at most MaxBatch elements of a list. A response that
+// is not in a list belongs to all requests.
 func ReadResults(text []byte) (all []Result, batch bool) {
 	// Most responses contain neither errors nor tracing, so do not parse them.
 	if !bytes.Contains(text, []byte(`"errors"`)) && !bytes.Contains(text, []byte(`"tracing"`)) {
@@ -124,7 +125,7 @@ func (r *Result) readTracing(extensions jsontext.Value) {
 	})
 }
 
-// withMember calls f with a member of an object, if it exists.
+// withMember calls f with the value of each member of an object that has this name.
 func withMember(object jsontext.Value, name string, f func(jsontext.Value)) {
 	eachMember(object, func(member string, value jsontext.Value) {
 		if member == name {

@@ -26,6 +26,7 @@ type scanner struct {
 	depth int
 }
 
+// next advances past the byte at s.at, or past the string or comment that begins there.
 func (s *scanner) next() *Error {
 	switch c := s.text[s.at]; c {
 	case '"':

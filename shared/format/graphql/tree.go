@@ -81,6 +81,7 @@ func readNode(d *jsontext.Decoder) (*node, error) {
 	return n, nil
 }
 
+// append appends the value as JSON to out.
 func (n *node) append(out []byte) []byte {
 	switch n.kind {
 	case jsontext.KindBeginObject:
