@@ -41,9 +41,9 @@ type AgentOptions struct {
 	// is usable after the relay has sent the list of services. nil means no notification.
 	Notify func(open int)
 	// OnFailure is called when a connection attempt fails, and when a connection ends without being drained by its relay.
-	// It is not called while the agent shuts down, and not for the refusal that ends Run. err is the reason, attempt the
-	// number of consecutive attempts that failed before, and wait the time until the next attempt. nil means no
-	// notification. Calls of OnFailure and Notify never overlap.
+	// It is not called while the agent shuts down, and not for the refusal that ends Run. err is the reason. attempt is
+	// the number of consecutive attempts that failed before. wait is the time until the next attempt if Backoff is nil.
+	// nil means no notification. Calls of OnFailure and Notify never overlap.
 	OnFailure func(err error, attempt int, wait time.Duration)
 	// Backoff waits between attempts. If it is nil, the agent waits for a partly
 	// random time, whose maximum doubles with each attempt up to 30 seconds.
@@ -77,7 +77,7 @@ type Agent struct {
 	active atomic.Int64
 
 	mu          sync.Mutex
-	open        int
+	open        int            // number of usable connections
 	connections sync.WaitGroup // counts connections, including those that drain
 }
 
@@ -91,7 +91,7 @@ func NewAgent(o AgentOptions) *Agent {
 	}
 	a := &Agent{options: o}
 	control := http.NewServeMux()
-	control.HandleFunc("PUT /services", a.configure)
+	control.HandleFunc("PUT /services", a.handleServices)
 	control.HandleFunc("POST /drain", handleDrain)
 	services := newForwarder(&a.services, o.Transport, o.Log)
 	a.server = &http.Server{
@@ -237,7 +237,7 @@ func (a *Agent) serveConnection(ctx, connCtx context.Context) (stable bool, err 
 		}
 		return false, err
 	}
-	l := serveOne(conn, func() { a.addOpen(ctx, 1) })
+	l := newSingleConnListener(conn, func() { a.addOpen(ctx, 1) })
 	a.connections.Go(func() {
 		defer context.AfterFunc(connCtx, func() { _ = l.tracked.Close() })()
 		_ = a.server.Serve(l)
@@ -279,8 +279,8 @@ func (a *Agent) reportFailure(ctx context.Context, err error, attempt int, wait 
 	}
 }
 
-// configure receives the list of services from the relay. It ignores services whose endpoint is the relay itself.
-func (a *Agent) configure(w http.ResponseWriter, r *http.Request) {
+// handleServices receives the list of services from the relay. It ignores services whose endpoint is the relay itself.
+func (a *Agent) handleServices(w http.ResponseWriter, r *http.Request) {
 	var services []Service
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxConfiguration)).Decode(&services); err != nil {
 		http.Error(w, "no services", http.StatusBadRequest)
@@ -334,6 +334,7 @@ func backoff(attempt int) time.Duration {
 	return limit/4 + rand.N(limit*3/4) //nolint:gosec // not a secret
 }
 
+// wait waits before the next attempt: with options.Backoff, or for delay. It returns an error if ctx ends first.
 func (a *Agent) wait(ctx context.Context, attempt int, delay time.Duration) error {
 	if a.options.Backoff != nil {
 		return a.options.Backoff(ctx, attempt)
@@ -360,6 +361,7 @@ type service struct {
 	endpoint *url.URL
 }
 
+// set replaces all services. It returns an error and changes nothing if an endpoint is invalid.
 func (t *serviceTable) set(services []Service) error {
 	byName := make(map[string]service, len(services))
 	for _, s := range services {

@@ -104,8 +104,8 @@ func (a *Agent) connectWebSocket(ctx context.Context, token string) (net.Conn, e
 	return webSocketConn(ctx, conn), nil
 }
 
-// wrapConnectError adds to an error that the agent could not connect to the relay. It returns nil, a StatusError and
-// ErrRefused unchanged. If connected is true, a server accepted the connection, and the wrapped error is also an
+// wrapConnectError adds a prefix to the error of an attempt to connect to the relay. It returns nil, a StatusError and
+// ErrRefused unchanged. connected reports whether a server accepted the connection. If so, the wrapped error is also an
 // ErrNotRelay.
 func wrapConnectError(err error, connected bool) error {
 	_, responded := errors.AsType[*StatusError](err)

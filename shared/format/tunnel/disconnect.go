@@ -11,12 +11,12 @@ import (
 )
 
 // trackedRequest is a request whose client can disconnect. When a request's context ends before net/http's
-// HTTP/2 transport has returned the response, the transport discards the bytes that it has received. It
-// never returns these bytes to the connection's flow-control window. A client can choose their number, so
-// a few such responses would use up the window for all requests. Therefore trackedRequest does not cancel
-// the context between the first byte of a response and its return by the transport. After that, closing
-// the body returns the bytes to the window. Bytes that arrive between the end of the context and the end
-// of the stream are still lost. Links.replace replaces a connection that has lost too many.
+// HTTP/2 transport has returned the response, the transport discards the bytes of the response that it has
+// received. It never returns these bytes to the connection's flow-control window. Clients can request large
+// responses, so a few such requests would use up the window for all requests. Therefore trackedRequest does
+// not cancel the context between the first byte of a response and its return by the transport. After that,
+// closing the body returns the bytes to the window. Bytes that arrive between the end of the context and the
+// end of the stream are still lost. Links.replace replaces a connection that has lost too many.
 type trackedRequest struct {
 	cancel context.CancelFunc
 
@@ -72,8 +72,8 @@ const (
 	// When maxDisconnects clients have disconnected before their responses, the connection is replaced. In
 	// a load test, each of these clients cost 300 bytes of the connection's window (connectionWindow).
 	maxDisconnects = 1000
-	// replaceTimeout is the maximum time for replacing a connection,
-	// including the requests in flight on it. Then they are aborted.
+	// replaceTimeout is the maximum time for replacing a connection. It includes the wait for
+	// the requests in flight on it. Requests that take longer are aborted.
 	replaceTimeout = 10 * time.Minute
 )
 
@@ -92,8 +92,8 @@ func (l *Link) isExhausted() bool {
 	return l.disconnects >= maxDisconnects
 }
 
-// replace makes the agent dial another connection. When the tunnel has a connection that is not exhausted,
-// from this or another agent, replace waits for the requests in flight on the old connection and closes it.
+// replace makes the agent dial another connection. It waits until the tunnel has a connection that is not exhausted, of
+// this or another agent. Then it waits for the requests in flight on the old connection, and closes it.
 func (ls *Links) replace(ctx context.Context, tunnelID string, old *Link) {
 	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
 	defer cancel()

@@ -32,7 +32,7 @@ type forwarder struct {
 const (
 	// smallBytes is the size of the buffers for small responses.
 	smallBytes = 4 << 10
-	// copyBytes is the size of a frame: one system call reads a frame, and one sends it.
+	// copyBytes is the size of the large buffers. A frame fits, so one system call reads a frame, and one sends it.
 	copyBytes = frameBytes
 	// connBytes is the buffer size of connections, which can stay open long. Bodies bypass these buffers.
 	connBytes = 16 << 10
@@ -151,8 +151,8 @@ func joinPath(endpoint, r *url.URL) (path, raw string) {
 	return path, raw
 }
 
-// failUnreachable responds that a service did not respond, or closed the connection before the first byte of the body.
-// It logs the error, unless the client has disconnected.
+// failUnreachable responds with the failure Unreachable or TimedOut. Call it for a service that did not respond, or
+// that closed the connection before the first byte of the body. It logs the error, unless the client has disconnected.
 func (f *forwarder) failUnreachable(w http.ResponseWriter, r *http.Request, s service, err error) {
 	if r.Context().Err() == nil {
 		if suppressed, ok := f.logLimiter.Allow(time.Now()); ok {
@@ -271,9 +271,9 @@ func headFits(h http.Header) bool {
 	return size <= maxHeaderBytes
 }
 
-// DropBody closes the body of a response whose status has no body (RFC 9110,
-// sections 15.3.5 and 15.4.5). Its Content-Length describes a body that is not sent.
-// An HTTP/2 transport that expects so many bytes would report a broken response.
+// DropBody closes and removes the body of a response with the status 204 or 304, which has no body (RFC 9110, sections
+// 15.3.5 and 15.4.5). The Content-Length of such a response describes a body that is not sent. An HTTP/2 transport that
+// expects so many bytes would report a broken response. DropBody does nothing for other responses.
 func DropBody(response *http.Response) {
 	if response.StatusCode == http.StatusNotModified || response.StatusCode == http.StatusNoContent {
 		_ = response.Body.Close()
@@ -330,6 +330,7 @@ func writeFailure(w http.ResponseWriter, f Failure) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
+// classifyError returns TimedOut for a timeout, and Unreachable for any other error.
 func classifyError(err error) Failure {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.Is(err, context.DeadlineExceeded) {

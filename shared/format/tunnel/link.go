@@ -19,8 +19,8 @@ type Link struct {
 	client *http.ClientConn
 
 	mu          sync.Mutex
-	ready       bool // the agent has received its services
-	draining    bool
+	ready       bool          // the agent has received its services
+	draining    bool          // the link refuses new requests
 	active      int           // requests whose responses' bodies have not ended
 	disconnects int           // requests whose clients disconnected before their responses
 	idle        chan struct{} // closed when draining and no requests are left
@@ -154,10 +154,12 @@ func (l *Link) closeOnShutdown(ctx context.Context) {
 // control sends a request to the agent itself. It reserves another stream for the request,
 // so that the stream for closeOnShutdown stays free. If no stream is free, control waits.
 func (l *Link) control(ctx context.Context, method, path string, body []byte) error {
-	_ = l.client.Reserve() // no stream is free: the request below waits or returns the reason
+	_ = l.client.Reserve() // fails if no stream is free: then the request below waits, or returns the reason
 	return l.send(ctx, method, path, body)
 }
 
+// send sends a request to the agent itself, on a stream that is already reserved. It returns an error unless the agent
+// responds 204.
 func (l *Link) send(ctx context.Context, method, path string, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+controlHost+path, bytes.NewReader(body))
 	if err != nil {
@@ -178,7 +180,7 @@ func (l *Link) send(ctx context.Context, method, path string, body []byte) error
 func (l *Link) inFlight() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.accepts() || l.client.Available() <= 0 {
+	if !l.usableLocked() || l.client.Available() <= 0 {
 		return -1
 	}
 	return l.active
@@ -188,7 +190,7 @@ func (l *Link) inFlight() int {
 func (l *Link) usable() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.accepts()
+	return l.usableLocked()
 }
 
 // isDraining reports whether the link was retired but has not ended.
@@ -198,8 +200,8 @@ func (l *Link) isDraining() bool {
 	return l.draining && l.client.Err() == nil
 }
 
-// accepts returns the result of usable. The caller must hold l.mu.
-func (l *Link) accepts() bool { return l.ready && !l.draining && l.client.Err() == nil }
+// usableLocked returns the result of usable. The caller must hold l.mu.
+func (l *Link) usableLocked() bool { return l.ready && !l.draining && l.client.Err() == nil }
 
 // reserve counts a request as in flight. It returns false if the link accepts no further request.
 func (l *Link) reserve() bool {
@@ -250,7 +252,7 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 	}
 	var up *clientStream
 	if protocol := r.Header.Get("Upgrade"); protocol != "" {
-		r, up = sendUpgrade(r, protocol)
+		r, up = upgradeRequest(r, protocol)
 	}
 	response, err := l.client.RoundTrip(r)
 	if err != nil {
@@ -287,6 +289,7 @@ func (l *Link) roundTrip(r *http.Request, service string, c Caller) (*http.Respo
 	return response, nil
 }
 
+// wrapError returns the cause of ctx if the client has disconnected, and otherwise err as an ErrBroken.
 func (l *Link) wrapError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

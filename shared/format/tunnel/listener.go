@@ -15,9 +15,9 @@ type singleConnListener struct {
 	done, draining chan struct{}
 }
 
-// serveOne returns a listener that accepts only conn. onUsable is called at most once, when requests can arrive on the
-// connection.
-func serveOne(conn net.Conn, onUsable func()) *singleConnListener {
+// newSingleConnListener returns a listener that accepts only conn. onUsable is called at most once, when requests can
+// arrive on the connection.
+func newSingleConnListener(conn net.Conn, onUsable func()) *singleConnListener {
 	l := &singleConnListener{conn: make(chan net.Conn, 1), done: make(chan struct{}), draining: make(chan struct{})}
 	l.tracked = &trackedConn{
 		Conn: conn, r: bufio.NewReaderSize(conn, readAhead), onUsable: onUsable,

@@ -137,7 +137,8 @@ func parseFailure(text string) Failure {
 	return Unreachable
 }
 
-// Error means that the agent itself responded to a request, in place of the service.
+// Error means that the agent itself responded to a request, in place of the service. It also reports a service that
+// switched protocols without a request to do so.
 type Error struct{ Failure Failure }
 
 // Error implements error.

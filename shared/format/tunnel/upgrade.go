@@ -12,9 +12,9 @@ type clientStream struct {
 	write *io.PipeWriter
 }
 
-// sendUpgrade converts a request to switch protocols to a form that
-// HTTP/2 can send. It also returns the stream for the client's data.
-func sendUpgrade(r *http.Request, protocol string) (*http.Request, *clientStream) {
+// upgradeRequest converts a client's request to switch protocols into a request that HTTP/2 can
+// send. It changes r. It also returns the stream for the client's data.
+func upgradeRequest(r *http.Request, protocol string) (*http.Request, *clientStream) {
 	read, write := io.Pipe()
 	r.Header[fieldUpgrade] = []string{protocol}
 	delete(r.Header, "Connection")
