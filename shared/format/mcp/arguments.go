@@ -22,7 +22,8 @@ type RequestParts struct {
 	Path, Query string
 	// Fields are the header fields, with the names that the operation uses.
 	Fields [][2]string
-	// Body is nil if the request has none. ContentType is the type of Body.
+	// Body is nil if the request has none. ContentType is the media type that the operation's bodies have. It is also
+	// set if Body is nil.
 	Body        []byte
 	ContentType string
 }
@@ -31,8 +32,8 @@ type RequestParts struct {
 type argumentEncoder struct {
 	RequestParts
 	operation *project.MCPOperation
-	query     []string
-	body      map[string]json.RawMessage
+	query     []string                   // encoded pairs such as "name=text"
+	body      map[string]json.RawMessage // the properties of the body
 }
 
 // EncodeArguments writes arguments into the parts of a request that they belong to. Callers have checked that the
@@ -70,6 +71,7 @@ func EncodeArguments(o *project.MCPOperation, path string, arguments map[string]
 	return e.RequestParts, nil
 }
 
+// put writes an argument into the part of the request that it belongs to.
 func (e *argumentEncoder) put(a project.Argument, raw json.RawMessage) error {
 	switch a.Location {
 	case project.InPath:
@@ -138,7 +140,8 @@ func scalar(raw json.RawMessage) string {
 	return string(bytes.TrimSpace(raw))
 }
 
-// join returns a value as one text (the style simple in OpenAPI). explode is OpenAPI's property of a parameter.
+// join returns a value as one text, like the style simple of OpenAPI but with any separator. explode is OpenAPI's
+// property of a parameter.
 func join(v value, explode bool, separator string, escape func(string) string) string {
 	var parts []string
 	switch v.kind {

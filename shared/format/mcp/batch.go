@@ -51,7 +51,7 @@ func batchTooLarge(m *envelope, detail string) json.RawMessage {
 	})
 }
 
-// respond makes a call and returns its response.
+// respond makes a call and returns its response. first reports whether the call is the first of its batch.
 func (s *Server) respond(r *http.Request, m *envelope, version string, first bool) (*http.Response, error) {
 	err := s.checkMethod(m, version)
 	if err == nil {

@@ -27,7 +27,7 @@ func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Resp
 		return nil
 	}
 	if raw, ok := params["_meta"]; ok && json.Unmarshal(raw, &meta) != nil ||
-		!versionsAgree(r.Header, meta, name, version) {
+		!hasRequiredMetadata(r.Header, meta, name, version) {
 		return nil
 	}
 	handler, exists := s.directHandlers[name]
@@ -60,10 +60,11 @@ func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Resp
 	return refusal(refused)
 }
 
-// versionsAgree reports whether a message has the metadata that its protocol version requires. version is the version
-// in the header. In 2026-07-28, the message has to name the version and the client's capabilities, and the header also
-// names the method and the tool (SEP-2575 and SEP-2243). In earlier versions, the message names no version.
-func versionsAgree(h http.Header, meta map[string]json.RawMessage, name, version string) bool {
+// hasRequiredMetadata reports whether the call of a tool has the metadata that its protocol version requires. version
+// is the version in the header, and name the name of the tool. In 2026-07-28, the message has to name the version and
+// the client's capabilities, and the header has to name the method and the tool (SEP-2575 and SEP-2243). In earlier
+// versions, the message must not name a version.
+func hasRequiredMetadata(h http.Header, meta map[string]json.RawMessage, name, version string) bool {
 	declared, declares := meta[mcp.MetaKeyProtocolVersion]
 	if version != Version20260728 {
 		return !declares

@@ -11,8 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// guard wraps all methods that the SDK calls. A panic fails only its call: without guard,
-// it would end the process. Errors get the codes of the client's protocol version.
+// guard wraps all methods that the SDK calls. A panic fails only its call: without guard, it would end the process.
+// Errors get the codes of the client's protocol version. guard also hides tools from callers (Setup.ToolExists and
+// ToolListed), and refuses unknown resources before the SDK does.
 func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		defer func() {

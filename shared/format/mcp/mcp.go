@@ -54,8 +54,8 @@ type Setup struct {
 	// ReportFailure receives the cause of a panic, or an error that is not a protocol
 	// error (Invalid, Internal). It logs the cause and returns the text for the client.
 	ReportFailure func(ctx context.Context, cause any) string
-	// HandleBatched handles a call of a batch after the first one, as a request that passes
-	// the same middleware as the first. If it is nil, the server handles the call.
+	// HandleBatched handles each call of a batch except the first, as a separate request that passes
+	// the same middleware as the first call. If it is nil, the server handles all calls itself.
 	HandleBatched func(ctx context.Context, message []byte) *http.Response
 	// ToolExists reports whether a tool exists for the caller, and ToolListed whether
 	// tools/list includes it. A call of a tool that exists but is not listed reaches the

@@ -127,8 +127,8 @@ func readBody(ctx context.Context, body io.Reader, length int64) ([]byte, error)
 	}
 }
 
-// readMessages reads the messages of a body: one message, or several in a list. It refuses duplicate
-// names in an object: another parser reads the message again and could choose the other value.
+// readMessages reads the messages of a body: one message, or several in a list (batch). It leaves out responses. It
+// refuses duplicate names in an object: another parser reads the message again and could choose the other value.
 func readMessages(body []byte) (messages []envelope, batch bool, err error) {
 	if err := CheckJSON(body); err != nil {
 		return nil, false, err
@@ -286,7 +286,8 @@ func isValue(dec *jsontext.Decoder, token jsontext.Token) bool {
 	return kind != '}' && kind != ']'
 }
 
-// isSafeNumber reports whether a number is short and small enough for exact arithmetic.
+// isSafeNumber reports whether a number is short and small enough for exact arithmetic. It returns false for 0 with an
+// exponent, and for a number that is so near to 0 that it is rounded to 0: its exact value could fill the memory.
 func isSafeNumber(number string) bool {
 	if len(number) > maxNumberBytes {
 		return false

@@ -49,7 +49,7 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	const name = "arguments.json"
 	c := jsonschema.NewCompiler()
 	out := &Schema{tree: tree, patterns: map[string]program{}}
-	c.UseRegexpEngine(out.pattern)
+	c.UseRegexpEngine(out.compilePattern)
 	if err := c.AddResource(name, tree); err != nil {
 		return nil, fmt.Errorf("load the schema of arguments: %w", err)
 	}
@@ -82,13 +82,13 @@ type program struct {
 	instructions int
 }
 
-// pattern compiles a regular expression of a schema. Expressions that are expensive or that
+// compilePattern compiles a regular expression of a schema. Expressions that are expensive or that
 // RE2 does not support, such as lookaheads, match every text: the upstream checks them.
-func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
+func (s *Schema) compilePattern(text string) (jsonschema.Regexp, error) {
 	p, known := s.patterns[text]
 	if !known {
 		p = program{Regexp: matchAll(text)}
-		if n := instructions(text); n > 0 && n <= maxInstructions {
+		if n := countInstructions(text); n > 0 && n <= maxInstructions {
 			if compiled, err := regexp.Compile(text); err == nil {
 				p = program{Regexp: compiled, instructions: n}
 			}
@@ -98,9 +98,9 @@ func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	return p.Regexp, nil
 }
 
-// instructions counts the RE2 instructions of a regular expression. It
+// countInstructions counts the RE2 instructions of a regular expression. It
 // returns 0 if the expression is too long or if RE2 does not support it.
-func instructions(text string) int {
+func countInstructions(text string) int {
 	if len(text) > maxPatternBytes {
 		return 0
 	}

@@ -111,7 +111,7 @@ func (s *Server) handle(r *http.Request) (*http.Response, error) {
 	return s.handleCall(r, &calls[0], version, acceptsStream && !s.setup.NoStreaming && calls[0].wantsProgress())
 }
 
-// handleCall handles one call.
+// handleCall handles one call: without the SDK if that is possible (direct), and otherwise with the SDK.
 func (s *Server) handleCall(r *http.Request, m *envelope, version string, stream bool) (*http.Response, error) {
 	if !stream {
 		if response := s.direct(r, m, version); response != nil {
@@ -312,6 +312,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
+// response returns the recorded response. It sets the header fields that all responses in one piece have.
 func (r *recorder) response() *http.Response {
 	r.WriteHeader(http.StatusOK)
 	delete(r.header, "Connection")

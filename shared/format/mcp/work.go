@@ -38,8 +38,8 @@ func withSharedWork(ctx context.Context) context.Context {
 	return context.WithValue(ctx, workKey{}, remaining)
 }
 
-// tooExpensive reports whether validating the arguments would exceed
-// the remaining work. bytes is the size of the arguments as JSON.
+// tooExpensive reports whether validating the arguments would exceed the remaining work. bytes is the size of the
+// arguments as JSON. In a batch, tooExpensive subtracts the work from the work that remains for the next calls.
 func (s *Schema) tooExpensive(ctx context.Context, arguments any, bytes int) bool {
 	w := &workEstimator{remaining: maxWork, patterns: s.patterns}
 	shared, ok := ctx.Value(workKey{}).(*atomic.Int64)
@@ -106,6 +106,7 @@ type workEstimator struct {
 	patterns  map[string]program
 }
 
+// estimate subtracts the work of validating a value against a schema from remaining.
 func (w *workEstimator) estimate(schema, value any) {
 	object, ok := schema.(map[string]any)
 	if w.remaining--; w.remaining < 0 || !ok {
@@ -137,26 +138,27 @@ func (w *workEstimator) estimate(schema, value any) {
 	switch v := value.(type) {
 	case string:
 		pattern, _ := object["pattern"].(string)
-		w.remaining -= len(v)/copiedBytesPerUnit + w.match(pattern, v)
+		w.remaining -= len(v)/copiedBytesPerUnit + w.matchWork(pattern, v)
 	case []any:
-		w.items(object, v)
+		w.estimateItems(object, v)
 	case map[string]any:
-		w.members(object, v)
+		w.estimateMembers(object, v)
 	}
 }
 
-// match returns the work of matching a text with a pattern. It returns 0 for a pattern that is not checked.
-func (w *workEstimator) match(pattern, text string) int {
+// matchWork returns the work of matching a text with a pattern. It returns 0 for a pattern that is not checked.
+func (w *workEstimator) matchWork(pattern, text string) int {
 	return len(text) * w.patterns[pattern].instructions / matchStepsPerUnit
 }
 
+// estimateKeyword is like estimate, for the schema that a keyword of object has, if there is one.
 func (w *workEstimator) estimateKeyword(object map[string]any, keyword string, value any) {
 	if schema, exists := object[keyword]; exists {
 		w.estimate(schema, value)
 	}
 }
 
-func (w *workEstimator) items(object map[string]any, list []any) {
+func (w *workEstimator) estimateItems(object map[string]any, list []any) {
 	first, _ := object["prefixItems"].([]any)
 	nested := 0
 	for i, value := range list {
@@ -182,7 +184,7 @@ func (w *workEstimator) items(object map[string]any, list []any) {
 	}
 }
 
-func (w *workEstimator) members(object, members map[string]any) {
+func (w *workEstimator) estimateMembers(object, members map[string]any) {
 	properties, _ := object["properties"].(map[string]any)
 	patterns, _ := object["patternProperties"].(map[string]any)
 	for name, value := range members {
@@ -195,7 +197,7 @@ func (w *workEstimator) members(object, members map[string]any) {
 			w.estimateKeyword(object, "additionalProperties", value)
 		}
 		for pattern, schema := range patterns {
-			w.remaining -= w.match(pattern, name)
+			w.remaining -= w.matchWork(pattern, name)
 			w.estimate(schema, value)
 		}
 		w.estimateKeyword(object, "propertyNames", name)

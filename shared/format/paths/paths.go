@@ -95,7 +95,8 @@ func CanonicalStrict(raw string) (string, error) {
 	return resolve(path)
 }
 
-// EscapeInvalid returns a path unchanged, except that bytes that cannot be in a URL are escaped.
+// EscapeInvalid escapes the bytes that cannot be in a path, and each "%" that does not begin an escape. It leaves
+// everything else unchanged, including square brackets.
 func EscapeInvalid(raw string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -240,7 +241,8 @@ func isOverlong(normalized string) bool {
 	return false
 }
 
-// resolve merges slashes and resolves dot segments of a path that normalize has normalized. It refuses hidden dots.
+// resolve merges slashes and resolves dot segments of a path that normalize has normalized. It returns ErrAmbiguousDots
+// if the path has hidden dots (hasHiddenDots), or a ".." after an ambiguous segment (isAmbiguous).
 func resolve(path string) (string, error) {
 	resolved := true
 	rest := path[1:]

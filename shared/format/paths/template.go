@@ -114,43 +114,45 @@ type patternNormalizer struct {
 	afterSlash  bool // the previous literal is a slash
 }
 
-// syntax copies a part of the pattern that is not a literal. The text placeholder represents it in the sample.
-func (p *patternNormalizer) syntax(length int, placeholder string) {
+// copySyntax copies a part of the pattern that is not a literal. The text placeholder represents it in the sample.
+func (p *patternNormalizer) copySyntax(length int, placeholder string) {
 	p.out.WriteString(p.text[p.at : p.at+length])
 	p.sample.WriteString(placeholder)
 	p.at += length
 	p.afterSlash = false
 }
 
+// next writes the next part of the pattern.
 func (p *patternNormalizer) next() error {
 	switch c := p.text[p.at]; c {
 	case '*':
-		p.syntax(1, "x")
+		p.copySyntax(1, "x")
 	case '{', '}', '?', '+':
-		p.syntax(1, "")
+		p.copySyntax(1, "")
 	case ':':
-		p.syntax(1+nameLength(p.text[p.at+1:]), "x")
+		p.copySyntax(1+nameLength(p.text[p.at+1:]), "x")
 	case '(':
 		length := GroupLength(p.text[p.at:])
 		if hasNonCanonicalEscape(p.text[p.at : p.at+length]) {
 			return errNonCanonicalEscape
 		}
-		p.syntax(length, "x")
+		p.copySyntax(length, "x")
 	case '\\':
 		p.at++
 		if p.at < len(p.text) {
-			return p.literal(true)
+			return p.writeLiteral(true)
 		}
 		p.out.WriteByte(c) // the library reports the error
 	default:
-		return p.literal(false)
+		return p.writeLiteral(false)
 	}
 	return nil
 }
 
-// literal writes the canonical spelling of the next byte or escape. It quotes a
-// character that could have a special meaning or continue the preceding name.
-func (p *patternNormalizer) literal(quoted bool) error {
+// writeLiteral writes the canonical spelling of the next byte or escape. It quotes a character that could have a
+// special meaning or continue the preceding name. quoted reports whether the pattern quotes the character with a
+// backslash.
+func (p *patternNormalizer) writeLiteral(quoted bool) error {
 	length := 1
 	if p.text[p.at] == '%' {
 		quoted = true
