@@ -35,7 +35,7 @@ func (s *Server) batch(r *http.Request, calls []envelope, version string) (*http
 				full, response = true, batchTooLarge(m, "This one was made, and its answer has no room.")
 			}
 		}
-		w.body.WriteByte("[,"[min(i, 1)])
+		w.body.WriteByte("[,"[min(i, 1)]) // a bracket before the first response, a comma before the others
 		w.body.Write(response)
 	}
 	w.body.WriteByte(']')

@@ -183,7 +183,8 @@ func TestDirectRefusesUnavailableTool(t *testing.T) {
 	}
 }
 
-// TestDirectReturnsSameError checks that direct returns an error with the same status, text and data as the SDK.
+// TestDirectReturnsSameError checks that handleDirectly returns an error with the same status, text and data as the
+// SDK.
 func TestDirectReturnsSameError(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int64]int{
@@ -215,7 +216,7 @@ func TestDirectReturnsSameError(t *testing.T) {
 	}
 }
 
-// TestInternalErrorIsReportedOnlyToOwner checks calls through direct and
+// TestInternalErrorIsReportedOnlyToOwner checks calls through handleDirectly and
 // through the SDK. The owner gets no report if the client has disconnected.
 func TestInternalErrorIsReportedOnlyToOwner(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,10 @@ import (
 // callTool is the method of most messages.
 const callTool = "tools/call"
 
-// direct handles a call of a known tool without a session of the SDK. The SDK would make a session for each
+// handleDirectly handles a call of a known tool without a session of the SDK. The SDK would make a session for each
 // request and decode the message ten times, each time with a buffer of 32 KiB: several times the cost of the
 // request that the tool makes. It returns nil for all requests that the SDK has to handle, including invalid ones.
-func (s *Server) direct(r *http.Request, m *envelope, version string) *http.Response {
+func (s *Server) handleDirectly(r *http.Request, m *envelope, version string) *http.Response {
 	if m.Method != callTool || s.setup.RequestsInput {
 		return nil
 	}

@@ -84,7 +84,7 @@ type Server struct {
 	capabilities *mcp.ServerCapabilities
 	// jsonHandler sends responses in one piece, streamHandler as events for clients that request progress.
 	jsonHandler, streamHandler http.Handler
-	// directHandlers are the handlers that direct can call, by the names of their tools. uris
+	// directHandlers are the handlers that handleDirectly can call, by the names of their tools. uris
 	// are the URIs of single resources. templates are the URI templates of the other resources.
 	directHandlers map[string]mcp.ToolHandler
 	uris           map[string]bool
@@ -121,7 +121,7 @@ func New(setup Setup) *Server {
 // AddTool adds a tool. The handler checks the arguments itself (Schema), since the SDK does not. Its error
 // is a protocol error (Invalid); texts for the model belong in a result (Refusal). If Setup.RequestsInput
 // is false, the request can have only the tool's name and arguments, without the client's capabilities and
-// other metadata, because direct does not pass these. AddTool panics if the schema is not JSON.
+// other metadata, because handleDirectly does not pass these. AddTool panics if the schema is not JSON.
 func (s *Server) AddTool(tool *mcp.Tool, handler mcp.ToolHandler) {
 	s.capabilities.Tools = &mcp.ToolCapabilities{}
 	s.server.AddTool(tool, handler)

@@ -111,10 +111,10 @@ func (s *Server) handle(r *http.Request) (*http.Response, error) {
 	return s.handleCall(r, &calls[0], version, acceptsStream && !s.setup.NoStreaming && calls[0].wantsProgress())
 }
 
-// handleCall handles one call: without the SDK if that is possible (direct), and otherwise with the SDK.
+// handleCall handles one call: without the SDK if that is possible (handleDirectly), and otherwise with the SDK.
 func (s *Server) handleCall(r *http.Request, m *envelope, version string, stream bool) (*http.Response, error) {
 	if !stream {
-		if response := s.direct(r, m, version); response != nil {
+		if response := s.handleDirectly(r, m, version); response != nil {
 			return response, nil
 		}
 	}

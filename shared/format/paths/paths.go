@@ -197,12 +197,12 @@ func escapeAt(text string, i int) (byte, bool) {
 	if i+2 >= len(text) {
 		return 0, false
 	}
-	high, ok := digit(text[i+1])
-	low, ok2 := digit(text[i+2])
+	high, ok := hexValue(text[i+1])
+	low, ok2 := hexValue(text[i+2])
 	return high<<4 | low, ok && ok2
 }
 
-func digit(c byte) (byte, bool) {
+func hexValue(c byte) (byte, bool) {
 	switch {
 	case c >= '0' && c <= '9':
 		return c - '0', true

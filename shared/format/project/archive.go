@@ -36,8 +36,8 @@ type Limits struct {
 	FileBytes, ConfigBytes int64
 }
 
-// DefaultLimits returns the limits of the product: 100 MiB and fewer than 10,000 files (contract 8). Budgets lists the
-// other limits.
+// DefaultLimits returns the limits of the product, such as 100 MiB and fewer than 10,000 files (contract 8). Budgets
+// describes them.
 func DefaultLimits() Limits {
 	return Limits{
 		CompressedBytes: archiveBytes,
@@ -53,17 +53,16 @@ func DefaultLimits() Limits {
 	}
 }
 
-// archiveProblems is the number of refused entries after which Unpack stops reading.
-const archiveProblems = 50
+// maxRefusedEntries is the number of refused entries after which Unpack stops reading.
+const maxRefusedEntries = 50
 
 // Unpack reads a project's archive: a tar file of the project folder's content, compressed with gzip. It keeps the
-// files that the compiler reads and only checks the others. It reads the archive as a stream: ConfigBytes, Entries and
-// PathBytes bound its memory, and UnpackedBytes bounds its work. It does not write to the file system: that would need
-// UnpackedBytes of disk space, and a check for every trick with links and paths.
+// files that the compiler reads. It only checks the others, such as modules and documentation. It reads the archive as
+// a stream: ConfigBytes, Entries and PathBytes bound its memory, and UnpackedBytes bounds its work. It does not write
+// to the file system: that would need UnpackedBytes of disk space, and a check for every trick with links and paths.
 //
-// Unpack refuses entries that no project needs (links, devices, absolute paths, "..", duplicate paths, bytes after the
-// end) instead of skipping them: if two programs read an archive differently, an attacker can bypass checks. Unpack
-// does not keep modules and documentation.
+// Unpack refuses what no project needs (links, devices, absolute paths, "..", duplicate paths, bytes after the end)
+// instead of skipping it: if two programs read an archive differently, an attacker can bypass checks.
 //
 // If the archive is invalid, Unpack returns problems and no Files. It returns an error only
 // if r fails or the context ends: an unreadable source says nothing about the project.
@@ -158,7 +157,7 @@ func (u *unpacker) run() error {
 		if err := u.readEntry(header, archive); err != nil {
 			return err
 		}
-		if u.report.problems.len() >= archiveProblems {
+		if u.report.problems.len() >= maxRefusedEntries {
 			return errManyProblems
 		}
 	}
@@ -205,14 +204,14 @@ func (u *unpacker) readEntry(h *tar.Header, content io.Reader) error {
 	if !ok {
 		return nil
 	}
-	folder := false
+	isFolder := false
 	switch h.Typeflag {
 	case tar.TypeReg:
 		if u.fileCount++; u.fileCount > u.limits.Files {
 			return errTooManyFiles
 		}
 	case tar.TypeDir:
-		folder = true
+		isFolder = true
 	case tar.TypeSymlink, tar.TypeLink:
 		u.report.fail(name, "", "This entry is a link. Put the file itself into the archive (tar --dereference does).")
 		return nil
@@ -223,15 +222,15 @@ func (u *unpacker) readEntry(h *tar.Header, content io.Reader) error {
 		u.report.fail(name, "", "This entry is no ordinary file. Leave it out: a project holds files and folders only.")
 		return nil
 	}
-	if wasFolder, duplicate := u.paths[name]; duplicate && !(wasFolder && folder) {
+	if wasFolder, duplicate := u.paths[name]; duplicate && !(wasFolder && isFolder) {
 		u.report.fail(name, "", "The archive has this path twice. Pack the project anew, so that each file is in it once.")
 		return nil
 	}
-	u.paths[name] = folder
-	if !folder && isMisnamed(name) {
+	u.paths[name] = isFolder
+	if !isFolder && isMisnamed(name) {
 		u.files[name] = nil
 	}
-	if folder || !isConfiguration(name) {
+	if isFolder || !isConfiguration(name) {
 		return nil
 	}
 	if h.Size > u.limits.FileBytes {

@@ -45,7 +45,7 @@ const (
 	maxExponent     = 308
 )
 
-// Bounds of compiled parts.
+// Bounds of the parts of a compiled project.
 const (
 	maxOperations    = 15_000
 	maxOptionBytes   = 64 << 10

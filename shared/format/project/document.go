@@ -28,8 +28,8 @@ func (c *compiler) parse(file string, data []byte) *document {
 		r.fail(file, "", "This file is in UTF-16. Save it in UTF-8.")
 		return nil
 	}
-	if at := invalidUTF8(data); at >= 0 {
-		r.failAt(file, "", data, at, "This is no UTF-8. Save the file in UTF-8.")
+	if offset := invalidUTF8(data); offset >= 0 {
+		r.failAt(file, "", data, offset, "This is no UTF-8. Save the file in UTF-8.")
 		return nil
 	}
 	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
@@ -38,11 +38,11 @@ func (c *compiler) parse(file string, data []byte) *document {
 	syntaxErr := json.Unmarshal(data, new(discarded))
 	root, err := p.value(0)
 	if syntaxErr != nil || err != nil {
-		at, message := p.dec.InputOffset(), "the file ends in the middle"
+		offset, message := p.dec.InputOffset(), "the file ends in the middle"
 		if e, ok := errors.AsType[*json.SyntaxError](syntaxErr); ok {
-			at = e.Offset
+			offset = e.Offset
 			if e.Error() != "unexpected end of JSON input" {
-				at, message = at-1, e.Error()
+				offset, message = offset-1, e.Error()
 			}
 		}
 		if errors.Is(err, errStop) {
@@ -51,7 +51,7 @@ func (c *compiler) parse(file string, data []byte) *document {
 		if len(bytes.TrimSpace(data)) == 0 {
 			message = "the file is empty"
 		}
-		r.failAt(file, pointer(p.at...), data, int(at), "This is no JSON: %s. Correct it.", message)
+		r.failAt(file, pointer(p.at...), data, int(offset), "This is no JSON: %s. Correct it.", message)
 		return nil
 	}
 	p.doc.root = root

@@ -84,15 +84,15 @@ func (e *environment) walk(file, at, relative string, value any, res *resolution
 		out := make([]any, 0, len(v))
 		indexes := make([]int, 0, len(v))
 		for i, child := range v {
-			item := relative + pointer(strconv.Itoa(len(out)))
-			if resolved, ok := e.walk(file, at+pointer(strconv.Itoa(i)), item, child, res); ok {
+			itemPointer := relative + pointer(strconv.Itoa(len(out)))
+			if resolved, ok := e.walk(file, at+pointer(strconv.Itoa(i)), itemPointer, child, res); ok {
 				out = append(out, resolved)
 				indexes = append(indexes, i)
 				continue
 			}
 			// The next element moves to this index, so record the variables under the array's pointer.
-			res.unset[relative] = append(res.unset[relative], res.unset[item]...)
-			delete(res.unset, item)
+			res.unset[relative] = append(res.unset[relative], res.unset[itemPointer]...)
+			delete(res.unset, itemPointer)
 		}
 		if len(out) < len(v) {
 			res.originalIndexes[relative] = indexes

@@ -19,7 +19,7 @@ type Entry struct {
 // Gather checks a project's entries before they are packed, with the same problems as Unpack. A client can therefore
 // show before the upload what the server will refuse. Gather does not check limits that depend on the size of the
 // packed archive; use TooLarge for these. It opens the files that the compiler reads, and stops at the entry that
-// exceeds a limit of the whole archive, or after archiveProblems refused entries. Its error is an error of Open, of
+// exceeds a limit of the whole archive, or after maxRefusedEntries refused entries. Its error is an error of Open, of
 // reading, or of the context.
 func Gather(ctx context.Context, entries iter.Seq[Entry], limits Limits) (Files, []Problem, error) {
 	u := newUnpacker(limits)
@@ -34,7 +34,7 @@ func Gather(ctx context.Context, entries iter.Seq[Entry], limits Limits) (Files,
 		if err := u.gather(e); err != nil {
 			return u.result(err)
 		}
-		if u.report.problems.len() >= archiveProblems {
+		if u.report.problems.len() >= maxRefusedEntries {
 			return u.result(errManyProblems)
 		}
 	}

@@ -131,7 +131,7 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 			isOpenAPI30: openAPI30().MatchString(version), valid: true,
 		}
 		c.offers[key] = m
-		if m.build() && m.valid && c.addSize(route.Source.File, m.at, m.offer.bytes()) {
+		if m.build() && m.valid && c.addSize(route.Source.File, m.at, m.offer.estimatedBytes()) {
 			route.MCPOperation = &m.offer
 		}
 	}
@@ -144,8 +144,8 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 	return route.MCPOperation
 }
 
-// bytes estimates the size of an operation's encoding without Output, which offer counts separately.
-func (o *MCPOperation) bytes() int {
+// estimatedBytes estimates the size of an operation's encoding without Output, which offer counts separately.
+func (o *MCPOperation) estimatedBytes() int {
 	n := routeOverhead + len(o.Name) + len(o.Description) + len(o.URI) + len(o.Meta) + len(o.Annotations) + len(o.Input)
 	for _, a := range o.Arguments {
 		n += 100 + len(a.Name) + len(a.Target) + len(a.Description)

@@ -30,7 +30,7 @@ type mcpOptions struct {
 
 // readServers finds the operations that the MCP servers of the project offer, and reports mistakes in them.
 func (c *compiler) readServers(known *declarations) {
-	byID := map[Source]int{} // by file and operation id
+	byID := map[Source]int{} // the indexes of routes, by file and operation id (in place of a pointer)
 	for i, r := range c.artifact.Routes {
 		if r.OperationID != "" {
 			byID[Source{r.Source.File, r.OperationID}] = i

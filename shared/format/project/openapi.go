@@ -128,7 +128,7 @@ func (c *compiler) checkPart(file, at string, s *shape, root map[string]any) {
 	var partial report
 	check(&partial, file, prefix, s, root)
 	for _, p := range partial.problems.entries {
-		if at := tokens(p.Path); p.Message == unknownProperty && len(at) == 2 && at[0] == "paths" {
+		if names := tokens(p.Path); p.Message == unknownProperty && len(names) == 2 && names[0] == "paths" {
 			p.Message = "A path begins with a slash. Correct it, or write x- before the name of an extension."
 		}
 		c.problems.add(p)

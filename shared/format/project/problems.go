@@ -146,8 +146,8 @@ func (r *report) requireVariable(name string) {
 // errors returns the errors in the order of files and pointers, without duplicates.
 func (r *report) errors() []Problem { return r.sorted(r.problems) }
 
-// sorted returns the problems of a list as they are reported: in order, without
-// duplicates and values of variables, with lines and columns, and within the bounds.
+// sorted returns the problems of a list as they are reported: in order, without duplicates, with
+// lines and columns, with names in place of the values of variables, and within the bounds.
 func (r *report) sorted(all problemList) []Problem {
 	problems := sortProblems(slices.DeleteFunc(slices.Clone(all.entries), func(e entry) bool {
 		return r.requiredVariables[e.warnedVariable]

@@ -170,7 +170,7 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 			route.MCP, _ = c.encodeOptions(file, at+"/mcp", mcp)
 		}
 	}
-	if !shadowed && c.addSize(file, at, route.bytes()) {
+	if !shadowed && c.addSize(file, at, route.estimatedBytes()) {
 		c.artifact.Routes = append(c.artifact.Routes, route)
 	}
 	if ok && component.Export == MCPServerHandler {
@@ -185,8 +185,8 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 // routeOverhead estimates the size of a route's or policy's encoding without its texts.
 const routeOverhead = 200
 
-// bytes estimates the size of a route's encoding.
-func (r *Route) bytes() int {
+// estimatedBytes estimates the size of a route's encoding.
+func (r *Route) estimatedBytes() int {
 	n := routeOverhead + len(r.OperationID) + len(r.Path) + len(r.Source.File) + len(r.Source.Pointer) + len(
 		r.Handler.Export) + len(r.Handler.Options) + len(r.CORSPolicy) + len(r.MCP)
 	for _, names := range [][]string{r.Inbound, r.Outbound} {

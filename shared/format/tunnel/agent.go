@@ -28,7 +28,7 @@ type AgentOptions struct {
 	Connections int
 	// WebSocket makes the agent connect through WebSocket messages, for proxies that allow nothing else.
 	WebSocket bool
-	// Dial opens TCP connections to the relay. nil uses net.Dialer, through the proxy in HTTPS_PROXY if it is set.
+	// Dial opens TCP connections to the relay, or to the proxy in HTTPS_PROXY if it is set. nil uses net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS is the TLS configuration, for example with other root
 	// certificates. nil trusts the system's root certificates.

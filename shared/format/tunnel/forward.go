@@ -226,7 +226,7 @@ func (f *forwarder) copyResponse(w http.ResponseWriter, r *http.Request, s servi
 	}
 }
 
-// suppressDefaultFields keeps net/http from adding fields to a response.
+// suppressDefaultFields keeps net/http from adding Content-Type and Date to a response that does not have them.
 func suppressDefaultFields(h http.Header) {
 	for _, name := range []string{"Content-Type", "Date"} {
 		if _, exists := h[name]; !exists {

@@ -17,15 +17,16 @@ type informationalWriter struct {
 	done bool
 }
 
-// errLateHint ends the connection to a service that sends a 1xx response after the round trip, or an unexpected 101.
-var errLateHint = errors.New("tunnel: the service hints at an answer that nobody waits for")
+// errLateInformational ends the connection to a service that sends a 1xx response after the round trip, or an
+// unexpected 101.
+var errLateInformational = errors.New("tunnel: the service hints at an answer that nobody waits for")
 
 // forward implements Got1xxResponse of httptrace.ClientTrace.
 func (iw *informationalWriter) forward(code int, header textproto.MIMEHeader) error {
 	iw.mu.Lock()
 	defer iw.mu.Unlock()
 	if iw.done || code == http.StatusSwitchingProtocols { // 101 is a final response, and does not exist in HTTP/2
-		return errLateHint
+		return errLateInformational
 	}
 	dst := iw.w.Header()
 	if !copyFields(dst, http.Header(header)) {

@@ -75,7 +75,7 @@ func (c *trackedConn) markConfigured() {
 }
 
 // markClosed records that the connection has ended. It reports whether the connection was usable, and for how long.
-func (c *trackedConn) markClosed() (configured bool, uptime time.Duration) {
+func (c *trackedConn) markClosed() (usable bool, uptime time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true

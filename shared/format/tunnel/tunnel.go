@@ -68,6 +68,7 @@ const (
 	fieldFailure = "Gatewright-Tunnel-Failure"
 )
 
+// fields are all of these header fields.
 var fields = []string{fieldService, fieldProject, fieldEnvironment, fieldUpgrade, fieldSwitched, fieldFailure}
 
 // removeFields removes the fields of this package.
