@@ -31,6 +31,7 @@ func file(name, content string) entry {
 	return entry{tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content))}, content}
 }
 
+// special returns an entry without content, such as a folder or a link. link is the target of a link.
 func special(name string, kind byte, link string) entry {
 	return entry{tar.Header{Name: name, Typeflag: kind, Mode: 0o600, Linkname: link}, ""}
 }
@@ -75,7 +76,7 @@ func newArchive(t testing.TB, entries ...entry) []byte {
 	return gzipData(t, newTar(t, entries...))
 }
 
-// sparse returns an archive with a GNU sparse file in the old format, which claims a
+// sparse returns a tar file with a GNU sparse file in the old format, which claims a
 // size but has no content. archive/tar can read such files, but cannot write them.
 func sparse(t testing.TB, name string, size int64) []byte {
 	t.Helper()
@@ -152,6 +153,7 @@ func withContent(entries []entry, content string) []entry {
 	return entries
 }
 
+// numbered returns n empty files.
 func numbered(n int) []entry {
 	out := make([]entry, n)
 	for i := range out {
@@ -164,12 +166,12 @@ func numbered(n int) []entry {
 type badArchive struct {
 	name   string
 	data   []byte
-	limits *project.Limits
-	file   string
-	want   string
+	limits *project.Limits // nil for the default limits
+	file   string          // the file of the problem
+	want   string          // a part of the problem's message
 }
 
-// badPackings returns archives that are not a complete tar file in gzip.
+// badPackings returns archives that are not exactly one complete tar file in gzip.
 func badPackings(t *testing.T) []badArchive {
 	t.Helper()
 	good := newTar(t, file(routes, "{}"))
@@ -295,14 +297,14 @@ func badEntries(t *testing.T) []badArchive {
 func hugeArchives(t *testing.T) []badArchive {
 	t.Helper()
 	good, noise := newTar(t, file(routes, "{}")), []byte(noise(64<<10))
-	small := project.DefaultLimits()
-	small.CompressedBytes = 32 << 10
-	tight := project.DefaultLimits()
-	tight.UnpackedBytes = 1 << 20
-	configLimit := project.DefaultLimits()
-	configLimit.FileBytes, configLimit.ConfigBytes = 1<<10, 1<<11
-	deflated := project.DefaultLimits()
-	deflated.RatioAfter = 1 << 20
+	smallArchive := project.DefaultLimits()
+	smallArchive.CompressedBytes = 32 << 10
+	smallUnpacked := project.DefaultLimits()
+	smallUnpacked.UnpackedBytes = 1 << 20
+	smallConfig := project.DefaultLimits()
+	smallConfig.FileBytes, smallConfig.ConfigBytes = 1<<10, 1<<11
+	earlyRatio := project.DefaultLimits()
+	earlyRatio.RatioAfter = 1 << 20
 	return []badArchive{
 		{name: "10,000 files", data: newArchive(t, numbered(10_000)...), want: `the budget "files": more than 9,999 files`},
 		{
@@ -310,37 +312,37 @@ func hugeArchives(t *testing.T) []badArchive {
 			want: `the budget "entries": more than 20,000 entries`,
 		},
 		{
-			name: "too large", data: newArchive(t, file("a", string(noise))), limits: &small,
+			name: "too large", data: newArchive(t, file("a", string(noise))), limits: &smallArchive,
 			want: `the budget "archive": more than `,
 		},
 		{
-			name: "too large unpacked", data: newArchive(t, file("a", strings.Repeat(string(noise), 17))), limits: &tight,
-			want: `the budget "unpacked": more than 1 MiB`,
+			name: "too large unpacked", data: newArchive(t, file("a", strings.Repeat(string(noise), 17))),
+			limits: &smallUnpacked, want: `the budget "unpacked": more than 1 MiB`,
 		},
 		{
 			name: "too large unpacked, with small files", data: newArchive(t, withContent(numbered(17), string(noise))...),
-			limits: &tight, want: `the budget "unpacked": more than 1 MiB`,
+			limits: &smallUnpacked, want: `the budget "unpacked": more than 1 MiB`,
 		},
 		{
-			name: "a zip bomb", data: newArchive(t, file("a", strings.Repeat("0", 2<<20))), limits: &deflated,
+			name: "a zip bomb", data: newArchive(t, file("a", strings.Repeat("0", 2<<20))), limits: &earlyRatio,
 			want: `the budget "ratio": more than 100 times`,
 		},
 		{
 			name: "a bomb after the end", data: gzipData(t, append(slices.Clone(good), make([]byte, 2<<20)...)),
-			limits: &deflated, want: `the budget "ratio": more than 100 times`,
+			limits: &earlyRatio, want: `the budget "ratio": more than 100 times`,
 		},
 		{
 			name: "a sparse file of 4 GiB", data: gzipData(t, sparse(t, routes, 1<<32)),
 			want: `the budget "unpacked": more than 512 MiB`,
 		},
 		{
-			name: "a large file of the configuration", data: newArchive(t, file(routes, string(noise))), limits: &configLimit,
+			name: "a large file of the configuration", data: newArchive(t, file(routes, string(noise))), limits: &smallConfig,
 			file: routes, want: `the budget "file": more than `,
 		},
 		{
 			name: "large files of the configuration", data: newArchive(t, file("config/a.oas.json", string(noise[:1000])),
 				file("config/b.oas.json", string(noise[:1000])), file("config/c.oas.json", string(noise[:1000]))),
-			limits: &configLimit, want: `the budget "configuration": more than `,
+			limits: &smallConfig, want: `the budget "configuration": more than `,
 		},
 	}
 }
@@ -354,7 +356,7 @@ func TestUnpackRefusesInvalidArchives(t *testing.T) {
 			}
 			files, problems, err := project.Unpack(t.Context(), bytes.NewReader(tt.data), limits)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Unpack() error = %v, want a problem and no error", err)
 			}
 			if files != nil {
 				t.Errorf("Unpack() with problems: files = %q, want none", slices.Collect(maps.Keys(files)))
@@ -451,6 +453,8 @@ func TestUnpackReturnsPackedFiles(t *testing.T) {
 	})
 }
 
+// FuzzUnpack looks for data that make Unpack panic, return both files and problems or none of them, or keep a file that
+// the compiler does not read.
 func FuzzUnpack(f *testing.F) {
 	good := newTar(f, file(routes, "{}"), special("d/", tar.TypeDir, ""), file("d/x", "y"))
 	f.Add(gzipData(f, good))

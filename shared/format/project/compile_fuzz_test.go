@@ -32,7 +32,7 @@ func FuzzCompile(f *testing.F) {
 		variables := map[string]string{"FIRST": secret, "UPSTREAM": "https://" + strings.ReplaceAll(secret, " ", "-")}
 		artifact, result, err := compiler.Compile(t.Context(), files, project.Input{Catalog: catalog{}, Variables: variables})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Compile() error = %v, want none", err)
 		}
 		if (artifact == nil) != (len(result.Errors) > 0) {
 			t.Fatalf("Compile() = artifact %v, %d errors, want one of them", artifact, len(result.Errors))

@@ -55,7 +55,7 @@ func TestGatherMatchesUnpack(t *testing.T) {
 		files, problems, err := project.Unpack(t.Context(), bytes.NewReader(newArchive(t, entries...)), limits)
 		gathered, gatheredProblems, gatheredErr := project.Gather(t.Context(), entrySeq(entries), limits)
 		if err != nil || gatheredErr != nil {
-			r.Fatal(err, gatheredErr)
+			r.Fatalf("Unpack() error = %v, Gather() error = %v, want none", err, gatheredErr)
 		}
 		if !reflect.DeepEqual(files, gathered) || !reflect.DeepEqual(problems, gatheredProblems) {
 			r.Fatalf("Gather() = %v, %v, want %v, %v as from Unpack", gathered, gatheredProblems, files, problems)
@@ -98,7 +98,7 @@ func TestGatherReturnsReadErrors(t *testing.T) {
 	if _, problems, err := project.Gather(t.Context(), single(func() (io.ReadCloser, error) {
 		return nil, errBroken
 	}), project.DefaultLimits()); !errors.Is(err, errBroken) || problems != nil {
-		t.Errorf("Gather() with a failing Open = %v, %v, want %v", problems, err, errBroken)
+		t.Errorf("Gather() with a failing Open = problems %v, error %v, want no problems and %v", problems, err, errBroken)
 	}
 	if _, _, err := project.Gather(t.Context(), single(func() (io.ReadCloser, error) {
 		return failing{errBroken}, nil

@@ -35,17 +35,17 @@ func TestGraphQLRoutesAreTagged(t *testing.T) {
 		tagged                               bool
 		path, message                        string // of the expected error
 	}{
-		"no tag":                               {"post", "", "", "", false, "", ""},
-		"a tag of true":                        {"post", `"x-graphql": true,`, "", "", true, "", ""},
-		"a tag of false":                       {"post", `"x-graphql": false,`, "", "", false, "", ""},
-		"an inbound policy":                    {"post", "", limit, "", true, "", ""},
-		"an outbound policy":                   {"post", "", "", filter, true, "", ""},
-		"an inbound policy and a tag of false": {"post", `"x-graphql": false,`, limit, "", true, "", ""},
-		"a tag of a string": {
+		"no x-graphql":                              {"post", "", "", "", false, "", ""},
+		"x-graphql is true":                         {"post", `"x-graphql": true,`, "", "", true, "", ""},
+		"x-graphql is false":                        {"post", `"x-graphql": false,`, "", "", false, "", ""},
+		"an inbound policy":                         {"post", "", limit, "", true, "", ""},
+		"an outbound policy":                        {"post", "", "", filter, true, "", ""},
+		"an inbound policy, and x-graphql is false": {"post", `"x-graphql": false,`, limit, "", true, "", ""},
+		"x-graphql is a string": {
 			"post", `"x-graphql": "yes",`, "", "", false, "/post/x-graphql", "Write true",
 		},
-		"a tag of a GET route":    {"get", `"x-graphql": true,`, "", "", false, "/get", "called with POST"},
-		"a policy of a PUT route": {"put", "", limit, "", false, "/put", "called with POST"},
+		"x-graphql on a GET route":        {"get", `"x-graphql": true,`, "", "", false, "/get", "called with POST"},
+		"a GraphQL policy on a PUT route": {"put", "", limit, "", false, "/put", "called with POST"},
 		"two filters": {
 			"post", "", "", filter + `","` + filter + "-2", false, "/post/x-gateway-route/policies/outbound", "into one",
 		},

@@ -46,7 +46,7 @@ func FuzzArchive(f *testing.F) {
 		defer cancel()
 		files, problems, err := project.Unpack(ctx, bytes.NewReader(data), limits)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Unpack() error = %v, want none", err)
 		}
 		if (files == nil) != (len(problems) > 0) {
 			t.Fatalf("Unpack() = files %v, problems %v, want one of them", files, problems)
@@ -92,7 +92,7 @@ func FuzzOpenAPI(f *testing.F) {
 			Variables: map[string]string{"FIRST": "the value"},
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Compile() error = %v, want none", err)
 		}
 		if (artifact == nil) != (len(result.Errors) > 0) || len(result.Errors) > 201 || len(result.Warnings) > 201 {
 			t.Fatalf("Compile() = artifact: %t, %d errors, %d warnings, want an artifact or errors, and at most 201 of each",

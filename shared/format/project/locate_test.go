@@ -19,8 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// offsets maps the pointers of all parts of a document to their offsets.
-// It is a second implementation of Locate, which reads the whole document.
+// offsets maps the pointers of all parts of a document to their offsets. It finds the same
+// places as Locate in a different way: it reads the whole document with encoding/json.
 func offsets(t testing.TB, text string) map[string]int {
 	t.Helper()
 	d, out := json.NewDecoder(strings.NewReader(text)), map[string]int{}
@@ -98,7 +98,7 @@ func lineOf(text string, at int) (line, column int) {
 }
 
 // TestProblemsAreLocated checks that Locate finds the same places as offsets. A pointer without a
-// target must get the place of its nearest parent, and comments in the settings must not change places.
+// target must get the place of its nearest parent. ASCII comments in the settings must not change places.
 func TestProblemsAreLocated(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		text := documents().Draw(r, "document")
@@ -227,7 +227,8 @@ func excerptAt(t *testing.T, text string, at int) {
 }
 
 // TestMissingFileHasNoExcerpt checks that ReadExcerpt does not show files that the compiler does not read, or
-// entries that are not files. It also checks archives that are truncated, invalid or too large when unpacked.
+// entries that are not files. It also checks archives that are truncated, invalid or too large when unpacked,
+// positions that the file does not have, and an archive that cannot be read.
 func TestMissingFileHasNoExcerpt(t *testing.T) {
 	const name = "config/a.oas.json"
 	limits := project.DefaultLimits()

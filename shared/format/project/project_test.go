@@ -160,6 +160,7 @@ func TestCompileGolden(t *testing.T) {
 	}
 }
 
+// show writes problems to out as a golden file shows them, under a title.
 func show(t testing.TB, out *strings.Builder, title string, problems []project.Problem) {
 	t.Helper()
 	if len(problems) == 0 {
@@ -223,16 +224,18 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWrittenFormatIsReadableByLastRelease checks that the last release can read the artifacts of this release: it
-// serves them too during an update, and alone after a rollback. The last release has written testdata/artifact-1.json.
+// TestWrittenFormatIsReadableByLastRelease checks that the previous release can read the artifacts of this release.
+// Both releases serve them during an update, and the previous one alone after a rollback. The test also checks that
+// this release can read testdata/artifact-1.json, which the previous release has written.
 func TestWrittenFormatIsReadableByLastRelease(t *testing.T) {
-	const lastRelease = 1 // the newest format that the release in packaging/released reads
-	if project.WrittenFormat > lastRelease {
-		t.Errorf("WrittenFormat = %d, want at most %d, which the last release reads", project.WrittenFormat, lastRelease)
+	const previousFormat = 1 // the newest format that the release in packaging/released reads
+	if project.WrittenFormat > previousFormat {
+		t.Errorf("WrittenFormat = %d, want at most %d, which the previous release reads",
+			project.WrittenFormat, previousFormat)
 	}
-	if project.OldestFormat > max(1, lastRelease) {
-		t.Errorf("OldestFormat = %d, want at most %d, which the last release writes",
-			project.OldestFormat, max(1, lastRelease))
+	if project.OldestFormat > max(1, previousFormat) {
+		t.Errorf("OldestFormat = %d, want at most %d, which the previous release writes",
+			project.OldestFormat, max(1, previousFormat))
 	}
 	if project.ArtifactFormat > project.WrittenFormat+1 || project.OldestFormat < project.WrittenFormat-1 {
 		t.Errorf("formats %d to %d are read, want at most one before and one after the written %d",

@@ -41,7 +41,7 @@ func projectOf(t testingT, settings string, templates ...string) project.Files {
 	return project.Files{"config/routes.oas.json": routes, "gatewright.jsonc": []byte(settings)}
 }
 
-// testingT has the methods of *testing.T and *rapid.T that the functions above and below use.
+// testingT has the methods of *testing.T and *rapid.T that projectOf and withPolicies use.
 type testingT interface {
 	Fatalf(format string, args ...any)
 }
