@@ -15,7 +15,7 @@ func TestAmendAllocationIsBounded(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, _, refused := Amend(text); refused != nil {
-		t.Fatal(refused)
+		t.Fatalf("Amend() refused = %v, want no refusal", refused)
 	}
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
@@ -23,14 +23,14 @@ func TestAmendAllocationIsBounded(t *testing.T) {
 	}
 }
 
-// TestAmendUnwrapsAllTypes checks that the name of a type is found
-// inside as many list and non-null wrappers as tools request.
+// TestAmendUnwrapsAllTypes checks that Amend adds requests for the types inside at least as many list and non-null
+// wrappers as tools request.
 func TestAmendUnwrapsAllTypes(t *testing.T) {
 	t.Parallel()
 	const toolDepth = 9
 	text, _, refused := Amend(`{__type(name:"A"){ofType{name} fields{name args{name}}}}`)
 	if refused != nil {
-		t.Fatal(refused)
+		t.Fatalf("Amend() refused = %v, want no refusal", refused)
 	}
 	parsed, err := parser.ParseQuery(&ast.Source{Input: text})
 	if err != nil {

@@ -95,7 +95,8 @@ func TestCacheKeyHasIgnoredNames(t *testing.T) {
 	}{{[]string{"a", "bc"}, 2}, {[]string{"ab", "c"}, 0}, {[]string{"abc"}, 2}} {
 		got, refused := c.Analyze("{ab{x{y}}}", test.ignored)
 		if refused != nil || got.Operations[0].Depth != test.want {
-			t.Errorf("Analyze() without the names %q = %+v, %v, want a depth of %d", test.ignored, got, refused, test.want)
+			t.Errorf("Analyze() that ignores the names %q = %+v, %v, want a depth of %d and no refusal",
+				test.ignored, got, refused, test.want)
 		}
 	}
 }

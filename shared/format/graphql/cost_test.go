@@ -16,6 +16,7 @@ type naive struct {
 	fragments map[string]*ast.FragmentDefinition
 }
 
+// fields returns the number of fields, except __typename.
 func (n naive) fields(set ast.SelectionSet) *big.Int {
 	sum := new(big.Int)
 	for _, selection := range set {
@@ -107,7 +108,7 @@ func TestFragmentCostMatchesExpansion(t *testing.T) {
 		}
 		parsed, refused := parse(text)
 		if refused != nil {
-			rt.Fatal(refused)
+			rt.Fatalf("parse() refused = %v, want no refusal", refused)
 		}
 		n := naive{map[string]*ast.FragmentDefinition{}}
 		for _, f := range parsed.Fragments {

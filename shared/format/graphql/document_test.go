@@ -66,7 +66,7 @@ func TestDoublingFragmentsAreCountedExactly(t *testing.T) {
 	} {
 		d, refused := Analyze(doubling(n), nil)
 		if refused != nil {
-			t.Fatal(refused)
+			t.Fatalf("Analyze() refused = %v, want no refusal", refused)
 		}
 		if got := d.Operations[0].Complexity; got != want {
 			t.Errorf("complexity with %d doublings = %d, want %d", n, got, want)
@@ -97,7 +97,7 @@ func TestUncountedSelectionsAreBounded(t *testing.T) {
 	} {
 		d, refused := Analyze(test.document, nil)
 		if refused != nil {
-			t.Fatal(refused)
+			t.Fatalf("Analyze() refused = %v, want no refusal", refused)
 		}
 		limitErr := d.CheckLimits(1000, -1)
 		if (limitErr != nil) != test.refused || limitErr != nil &&
@@ -111,7 +111,7 @@ func TestUncountedSelectionsAreBounded(t *testing.T) {
 func TestEachOperationIsCounted(t *testing.T) {
 	d, refused := Analyze("query A{a} mutation B{a{b}} subscription C{...F} fragment F on T{a{b{c}}}", nil)
 	if refused != nil {
-		t.Fatal(refused)
+		t.Fatalf("Analyze() refused = %v, want no refusal", refused)
 	}
 	var got []string
 	for _, o := range d.Operations {
@@ -134,7 +134,7 @@ func TestEachOperationIsCounted(t *testing.T) {
 func TestIgnoredNamesAddNoDepth(t *testing.T) {
 	d, refused := Analyze("{a{edges{node{edges{node{b}}}}}}", []string{"edges", "node"})
 	if refused != nil {
-		t.Fatal(refused)
+		t.Fatalf("Analyze() refused = %v, want no refusal", refused)
 	}
 	if o := d.Operations[0]; o.Depth != 1 || o.Complexity != 6 {
 		t.Errorf("Analyze() = depth %d, complexity %d, want 1, 6", o.Depth, o.Complexity)

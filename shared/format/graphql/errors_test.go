@@ -46,7 +46,7 @@ func TestErrorsDoNotRevealHiddenNames(t *testing.T) {
 			return slices.Contains(requested, name)
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: Filter() error = %v, want none", test.document, err)
 		}
 		text := string(filtered)
 		for name := range h.names {

@@ -114,7 +114,7 @@ func TestFilterHidesNamesInAnyQuery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := query(t, oracle, hidden(), test.document)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("filtered response error = %v, want none", err)
 			}
 			text := string(got)
 			for _, want := range test.shown {
@@ -156,7 +156,7 @@ func TestFilteredIntrospectionBuildsClientSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			response, err := query(t, oracle, h, string(document))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("filtered introspection error = %v, want none", err)
 			}
 			var complete struct{ Data json.RawMessage }
 			if err := json.Unmarshal(response, &complete); err != nil {
@@ -204,7 +204,7 @@ func TestInputsWithOnlyDeprecatedFieldsStay(t *testing.T) {
 		amended, introspection, refused := Amend(`{__schema{types{name inputFields` +
 			map[bool]string{true: "", false: "(includeDeprecated:true)"}[visible] + `{name} fields{args{name}}}}}`)
 		if refused != nil {
-			t.Fatal(refused)
+			t.Fatalf("Amend() refused = %v, want no refusal", refused)
 		}
 		hidden := map[string][]string{"F": {"words"}}
 		if !visible {
@@ -235,7 +235,7 @@ func TestSuggestionsAreRemoved(t *testing.T) {
 		}).
 			Filter(oracle.Execute(document, ""), []*Introspection{nil}, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: Filter() error = %v, want none", document, err)
 		}
 		if text := string(filtered); !strings.Contains(text, want) || !changed || strings.Contains(text, "Did you") {
 			t.Errorf("%s: Filter() = %s, changed %v, want %q without suggestions", document, text, changed, want)
@@ -272,7 +272,7 @@ func TestSuggestionsAreRemoved(t *testing.T) {
 func TestUnfilterableIntrospectionIsRefused(t *testing.T) {
 	_, introspection, refused := Amend("{a:__schema{types{name}}}")
 	if refused != nil {
-		t.Fatal(refused)
+		t.Fatalf("Amend() refused = %v, want no refusal", refused)
 	}
 	for _, response := range []string{
 		`{"data":{"a":{"types":[{"name":"Audit"}]}}}`,
@@ -293,8 +293,8 @@ func TestUnfilterableIntrospectionIsRefused(t *testing.T) {
 		`[{"data":{}},{"data":{}},{"data":{"a":{"types":[{"name":"Audit"}]}}}]`, `[]`,
 		`{"data":{"a":{"types":[{"name":"Audit"}]}}}`, `{"errors":[],"data":{}}`, `"Audit"`,
 	} {
-		for _, requested := range [][]*Introspection{{nil, introspection}, {introspection, nil}} {
-			if got, _, err := NewHidden([]string{"Audit"}, nil).Filter([]byte(response), requested, nil); err == nil {
+		for _, both := range [][]*Introspection{{nil, introspection}, {introspection, nil}} {
+			if got, _, err := NewHidden([]string{"Audit"}, nil).Filter([]byte(response), both, nil); err == nil {
 				t.Errorf("Filter(%s) = %s, want an error", response, got)
 			}
 		}
@@ -325,7 +325,7 @@ func TestUnfilterableIntrospectionIsRefused(t *testing.T) {
 func TestFieldsOfUnnamedTypesAreHidden(t *testing.T) {
 	_, introspection, refused := Amend("{a:__schema{types{name fields{name}}}}")
 	if refused != nil {
-		t.Fatal(refused)
+		t.Fatalf("Amend() refused = %v, want no refusal", refused)
 	}
 	const response = `{"data":{"a":{"_gatewrightSchema":"__Schema","_gatewrightQuery":{"name":"Query"},"types":[` +
 		`{"_gatewrightType":null,"_gatewrightKind":"LIST","_gatewrightOf":{"name":null,"ofType":null},"name":"deep",` +

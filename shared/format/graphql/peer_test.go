@@ -78,9 +78,9 @@ func TestAcceptedDocumentsMatchGraphQLJS(t *testing.T) {
 // if its response contains introspection, Analyze must have found it in the document.
 func TestIntrospectionMatchesGraphQLJS(t *testing.T) {
 	oracle := graphqltest.Start(t, "../../..")
-	// executed reports whether the response of GraphQL.js contains
-	// introspection. If so, it checks that Analyze has found the introspection.
-	executed := func(document, operation string) (bool, error) {
+	// hasIntrospection reports whether the response of GraphQL.js contains introspection.
+	// If so, it returns an error unless Analyze finds the introspection in the document.
+	hasIntrospection := func(document, operation string) (bool, error) {
 		response := string(oracle.Execute(document, operation))
 		if !strings.Contains(response, `{"name":"Query"}`) && !strings.Contains(response, `{"name":"User"}`) {
 			return false, nil
@@ -100,7 +100,7 @@ func TestIntrospectionMatchesGraphQLJS(t *testing.T) {
 		if strings.Contains(document, "query B") {
 			operation = "B"
 		}
-		if introspects, err := executed(document, operation); err != nil ||
+		if introspects, err := hasIntrospection(document, operation); err != nil ||
 			introspects == strings.Contains(document, "} @skip") {
 			t.Errorf("%s: GraphQL.js introspects = %t, %v, want %t and no error",
 				document, introspects, err, !strings.Contains(document, "} @skip"))
@@ -119,7 +119,7 @@ func TestIntrospectionMatchesGraphQLJS(t *testing.T) {
 		if strings.Contains(document, "query B") {
 			operation = "B"
 		}
-		if _, err := executed(document, operation); err != nil {
+		if _, err := hasIntrospection(document, operation); err != nil {
 			rt.Fatal(err)
 		}
 	})

@@ -26,7 +26,8 @@ type drawnMember struct {
 
 // drawnSchema is a schema that uses all features of the language.
 type drawnSchema struct {
-	types     []drawnType
+	types []drawnType
+	// directive are the arguments of the directive @drawn.
 	directive []drawnMember
 	sdl       string
 	nameCount int
@@ -88,8 +89,8 @@ func (g *schemaGenerator) wrap(name string) string {
 	return fmt.Sprintf(g.pick("%s", "%s!", "[%s]", "[%s!]!", "[[[%s!]!]!]!"), name)
 }
 
-// fallback returns a default value for an argument of the type name with
-// the wrappers in wrapped. The value contains "" for an output type.
+// fallback returns a default value for an argument of the type name with the wrappers in wrapped.
+// For an output type, which has no default values, it returns only the brackets of the lists.
 func (g *schemaGenerator) fallback(name, wrapped string) string {
 	out := ""
 	for _, typ := range g.schema.types {
@@ -251,9 +252,11 @@ func (s *drawnSchema) write(pick func(choices ...string) string) string {
 	return out.String()
 }
 
-// hide returns the names that occur only in hidden parts of the schema, if types and fields are hidden. If complete
-// is true, types without any visible member are hidden too. noQuery reports whether the query type is hidden.
-func (s *drawnSchema) hide(types []string, fields map[string][]string, complete bool) (names []string, noQuery bool) {
+// hiddenNames returns the names that occur only in hidden parts of the schema, if types and fields are hidden. If
+// complete is true, types without any visible member are hidden too. noQuery reports whether the query type is hidden.
+func (s *drawnSchema) hiddenNames(
+	types []string, fields map[string][]string, complete bool,
+) (names []string, noQuery bool) {
 	removed := map[string]bool{}
 	for _, name := range types {
 		removed[name] = true
