@@ -43,28 +43,28 @@ func send(t *testing.T, s *Server, method, params string, fields ...string) (int
 
 func allowAll(*http.Request) bool { return true }
 
-// TestMethodsMatchCapabilities checks that a server without prompts
-// returns the error for an unknown method, and not an empty list.
+// TestMethodsMatchCapabilities checks that a server without prompts returns the error for an unknown method, and not an
+// empty list. The same is true of other features. With AllMethods, lists are empty.
 func TestMethodsMatchCapabilities(t *testing.T) {
 	t.Parallel()
 	tools := New(Setup{Name: "tools", Version: "1", CheckOrigin: allowAll})
 	tools.AddTool(&mcp.Tool{Name: "yes", InputSchema: json.RawMessage(`{"type":"object"}`)}, textTool)
-	all := New(Setup{
-		Name: "all", Version: "1", CheckOrigin: allowAll,
+	noTools := New(Setup{
+		Name: "no tools", Version: "1", CheckOrigin: allowAll,
 		Complete: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{"Paris"}}}, nil
 		},
 	})
-	all.AddPrompt(&mcp.Prompt{Name: "greeting"},
+	noTools.AddPrompt(&mcp.Prompt{Name: "greeting"},
 		func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{}}, nil
 		})
-	all.AddResourceTemplate(&mcp.ResourceTemplate{Name: "city", URITemplate: "city://{name}/map"},
+	noTools.AddResourceTemplate(&mcp.ResourceTemplate{Name: "city", URITemplate: "city://{name}/map"},
 		func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: "a map"}}}, nil
 		})
 	argument := `"ref":{"type":"ref/prompt","name":"greeting"},"argument":{"name":"city","value":"Pa"},`
-	allMethods := New(Setup{Name: "every", Version: "1", CheckOrigin: allowAll, AllMethods: true})
+	allMethods := New(Setup{Name: "all methods", Version: "1", CheckOrigin: allowAll, AllMethods: true})
 	allMethods.AddTool(&mcp.Tool{Name: "yes", InputSchema: json.RawMessage(`{"type":"object"}`)}, textTool)
 	for _, test := range []struct {
 		server               *Server
@@ -87,18 +87,18 @@ func TestMethodsMatchCapabilities(t *testing.T) {
 		{allMethods, "resources/read", `"uri":"city://paris/map",`, "city://paris/map", 400, "-32602"},
 		{allMethods, "completion/complete", argument, "", 404, "-32601"},
 		{allMethods, "server/discover", "", "", 200, `"capabilities":{"tools":{}}`},
-		{all, "tools/list", "", "", 404, "It has prompts/list, prompts/get, resources/list, resources/read, " +
+		{noTools, "tools/list", "", "", 404, "It has prompts/list, prompts/get, resources/list, resources/read, " +
 			"resources/templates/list, completion/complete, server/discover."},
-		{all, "prompts/list", "", "", 200, `"name":"greeting"`},
-		{all, "resources/templates/list", "", "", 200, `"uriTemplate":"city://{name}/map"`},
-		{all, "resources/read", `"uri":"city://paris/map",`, "city://paris/map", 200, `"text":"a map"`},
+		{noTools, "prompts/list", "", "", 200, `"name":"greeting"`},
+		{noTools, "resources/templates/list", "", "", 200, `"uriTemplate":"city://{name}/map"`},
+		{noTools, "resources/read", `"uri":"city://paris/map",`, "city://paris/map", 200, `"text":"a map"`},
 		{
-			all, "resources/read", `"uri":"city://paris/food",`, "city://paris/food", 400,
+			noTools, "resources/read", `"uri":"city://paris/food",`, "city://paris/food", 400,
 			`"code":-32602,"message":"Resource not found. `,
 		},
-		{all, "completion/complete", argument, "", 200, `"values":["Paris"]`},
-		{all, "completion/complete", `"ref":5,`, "", 400, "The params are none of completion/complete."},
-		{all, "server/discover", "", "", 200, `"capabilities":{"completions":{},"prompts":{},"resources":{}}`},
+		{noTools, "completion/complete", argument, "", 200, `"values":["Paris"]`},
+		{noTools, "completion/complete", `"ref":5,`, "", 400, "The params are none of completion/complete."},
+		{noTools, "server/discover", "", "", 200, `"capabilities":{"completions":{},"prompts":{},"resources":{}}`},
 	} {
 		status, body := send(t, test.server, test.method, test.params, "Mcp-Name", test.name)
 		if status != test.status || !strings.Contains(body, test.contains) {
@@ -109,6 +109,7 @@ func TestMethodsMatchCapabilities(t *testing.T) {
 }
 
 // TestUnsupportedVersionErrorHasCallID checks that the error has the call's id, so that the waiting client receives it.
+// Without exactly one call outside a batch, the error has no id.
 func TestUnsupportedVersionErrorHasCallID(t *testing.T) {
 	t.Parallel()
 	s := New(Setup{CheckOrigin: allowAll})

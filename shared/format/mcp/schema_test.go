@@ -27,9 +27,9 @@ func TestExpensivePatternsMatchEverything(t *testing.T) {
 		{"^(?=a)b$", false},
 		{"^[$", false},
 	} {
-		compiled, err := (&Schema{patterns: map[string]program{}}).pattern(test.text)
+		compiled, err := (&Schema{patterns: map[string]program{}}).compilePattern(test.text)
 		if err != nil {
-			t.Errorf("pattern(%.20s) error = %v, want none", test.text, err)
+			t.Errorf("compilePattern(%.20s) error = %v, want none", test.text, err)
 			continue
 		}
 		if _, unchecked := compiled.(matchAll); unchecked == test.checked || compiled.MatchString("zzz") == test.checked {

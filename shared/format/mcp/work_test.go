@@ -121,6 +121,7 @@ func longTextCases() []workCase {
 }
 
 // TestExpensiveArgumentsAreRefused checks megabytes of values with schemas that compare each value with many schemas.
+// It also checks that the estimated work is not above the bound for arguments of the same size.
 func TestExpensiveArgumentsAreRefused(t *testing.T) {
 	simulations.Sequential(t)
 	for _, tt := range workCases() {

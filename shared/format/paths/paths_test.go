@@ -154,7 +154,7 @@ func TestCanonicalPathAllocatesNothing(t *testing.T) {
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() { _ = Interpretations("/caf%C3%A9/x%20y") }); n != 0 {
-		t.Errorf("Interpretations(path with one reading) allocations = %v, want 0", n)
+		t.Errorf("Interpretations(path with one interpretation) allocations = %v, want 0", n)
 	}
 }
 
