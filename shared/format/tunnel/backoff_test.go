@@ -38,13 +38,13 @@ func TestFailedAttemptsBackOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				var last time.Duration
+				var lastWait time.Duration
 				failures := 0
 				_ = tunnel.NewAgent(tunnel.AgentOptions{
 					Relay: &url.URL{Scheme: "http", Host: "relay.test"}, Log: slog.New(slog.DiscardHandler),
 					Token: func() (string, error) { return token, nil },
 					OnFailure: func(_ error, _ int, wait time.Duration) {
-						last = wait
+						lastWait = wait
 						if failures++; failures == 20 {
 							stop()
 						}
@@ -70,8 +70,8 @@ func TestFailedAttemptsBackOff(t *testing.T) {
 					},
 				}).Run(ctx, time.Second)
 				// After so many failures, the wait is random, between 7.5 and 30 seconds.
-				if last < 7*time.Second {
-					t.Errorf("wait after %d attempts = %v, want at least 7s", failures, last)
+				if lastWait < 7*time.Second {
+					t.Errorf("wait after %d attempts = %v, want at least 7s", failures, lastWait)
 				}
 			})
 		})

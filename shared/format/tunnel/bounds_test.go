@@ -90,17 +90,17 @@ func TestConnectionDuringDrainIsClosed(t *testing.T) {
 	if status != http.StatusSwitchingProtocols {
 		t.Fatalf("connection: status = %d, want 101", status)
 	}
-	block := make(chan struct{}, 1)
+	remainsOpen := make(chan struct{}, 1) // the relay waits for the agent's shutdown, so it keeps the connection
 	done := fx.serve(conn, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/leaving" {
-			block <- struct{}{}
+			remainsOpen <- struct{}{}
 			<-r.Context().Done()
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	select {
 	case <-done:
-	case <-block:
+	case <-remainsOpen:
 		t.Error("connection of the agent remains open, want it closed")
 	}
 }

@@ -9,11 +9,12 @@ import (
 
 // TestArrivingResponseIsReceived simulates the events of a request, each as one letter: d means
 // that the client disconnects, b that the first byte of a response arrives, h that a 1xx response
-// arrives, and r that the transport returns the response.
+// arrives, and r that the transport returns the response. It checks whether the request is canceled,
+// and whether the response is for a client that still waits.
 func TestArrivingResponseIsReceived(t *testing.T) {
 	for _, c := range []struct {
-		events                  string
-		wantCanceled, delivered bool
+		events                      string
+		wantCanceled, wantDelivered bool
 	}{
 		{"", false, true},
 		{"d", true, false},
@@ -50,9 +51,9 @@ func TestArrivingResponseIsReceived(t *testing.T) {
 		if !finished {
 			delivered = tracked.markReturned()
 		}
-		if canceled := out.Context().Err() != nil; canceled != c.wantCanceled || delivered != c.delivered {
+		if canceled := out.Context().Err() != nil; canceled != c.wantCanceled || delivered != c.wantDelivered {
 			t.Errorf("events %q: request canceled = %v, response delivered = %v, want %v, %v",
-				c.events, canceled, delivered, c.wantCanceled, c.delivered)
+				c.events, canceled, delivered, c.wantCanceled, c.wantDelivered)
 		}
 		stop()
 		disconnect()

@@ -22,7 +22,7 @@ func TestPingIntervalIsDocumented(t *testing.T) {
 		fmt.Sprintf("or connections end within %d seconds", int(tunnel.MinStableTime/time.Second)),
 	} {
 		if !strings.Contains(string(page), want) {
-			t.Errorf("the page lacks a text, want %q", want)
+			t.Errorf("docs/tunnels.md does not contain %q, want it", want)
 		}
 	}
 }

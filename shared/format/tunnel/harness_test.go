@@ -21,10 +21,11 @@ import (
 const (
 	tunnelID = "tnl_1"
 	token    = "token-of-tnl-1"
-	timeout  = 60 * time.Second
-	grace    = time.Second
+	timeout  = 60 * time.Second // the maximum time for which tests wait
+	grace    = time.Second      // the grace period of agents
 )
 
+// shop is the caller that is allowed to use the service api.
 var shop = tunnel.Caller{Project: "shop", Environment: "production"}
 
 // fixture is a test environment: a relay with agents and a service.
@@ -182,16 +183,23 @@ func (fx *fixture) do(method, target string, body io.Reader, options ...func(*ht
 	}
 }
 
-// readBody reads the body of a response.
+// get sends a GET request through the tunnel, and returns the body of the response.
+func (fx *fixture) get(target string) string {
+	fx.t.Helper()
+	response, err := fx.do(http.MethodGet, target, nil)
+	return readBody(fx.t, response, err)
+}
+
+// readBody reads the body of a response. err is the error of the request, which fails the test.
 func readBody(t testing.TB, response *http.Response, err error) string {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("response error = %v, want none", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	b, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("response body after %d bytes: error = %v, want none", len(b), err)
 	}
 	return string(b)
 }

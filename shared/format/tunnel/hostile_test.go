@@ -41,6 +41,8 @@ func TestInvalidServiceResponses(t *testing.T) {
 			var got string
 			if failure, ok := errors.AsType[*tunnel.Error](err); ok {
 				got = string(failure.Failure)
+			} else if err != nil {
+				got = err.Error()
 			} else {
 				got = fmt.Sprintf("%d %s", response.StatusCode, readBody(t, response, err))
 			}
@@ -57,7 +59,7 @@ func TestHintsEndWithTheResponse(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	traces := make(chan *httptrace.ClientTrace, 1)
 	o := fx.options()
-	o.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+	o.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 		trace := httptrace.ContextClientTrace(r.Context())
 		if err := trace.Got1xxResponse(http.StatusEarlyHints, textproto.MIMEHeader{"Link": {"</a>"}}); err != nil {
 			t.Errorf("Got1xxResponse(103) = %v, want nil", err)
@@ -90,11 +92,6 @@ func TestHintsEndWithTheResponse(t *testing.T) {
 		t.Error("Got1xxResponse(late hint) = nil, want an error")
 	}
 }
-
-// roundTripFunc is a http.RoundTripper.
-type roundTripFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestUnknownFailureBecomesUnreachable makes an agent report known and unknown failures.
 // The unknown failures include those of relays, after which a request can be sent again.
@@ -203,7 +200,7 @@ func (l *onceListener) finish()        { l.Do(func() { close(l.done) }) }
 func (l *onceListener) Close() error   { l.finish(); return nil }
 func (l *onceListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// bufferedConn is a connection with a buffered reader that has read ahead.
+// bufferedConn is a connection with a buffered reader that can have read ahead.
 type bufferedConn struct {
 	net.Conn
 	r *bufio.Reader

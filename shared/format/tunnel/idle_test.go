@@ -26,9 +26,9 @@ type wire struct {
 
 	mu sync.Mutex
 	// silent makes the wire discard all data without an error.
-	silent  bool
-	last    time.Time     // when data was last written
-	longest time.Duration // longest time without written data
+	silent         bool
+	lastWrite      time.Time
+	longestSilence time.Duration // longest time without written data
 }
 
 // The ends of a wire.
@@ -45,7 +45,7 @@ type wireEnd struct {
 }
 
 func newWire() *wire {
-	w := &wire{last: time.Now()}
+	w := &wire{lastWrite: time.Now()}
 	a, b := net.Pipe()
 	for i, c := range []net.Conn{a, b} {
 		w.sides[i] = &wireEnd{Conn: c, w: w, closed: make(chan struct{})}
@@ -63,8 +63,8 @@ func (w *wire) dropData() {
 func (e *wireEnd) Write(p []byte) (int, error) {
 	e.w.mu.Lock()
 	silent := e.w.silent
-	e.w.longest = max(e.w.longest, time.Since(e.w.last))
-	e.w.last = time.Now()
+	e.w.longestSilence = max(e.w.longestSilence, time.Since(e.w.lastWrite))
+	e.w.lastWrite = time.Now()
 	e.w.mu.Unlock()
 	if silent {
 		return len(p), nil
@@ -192,8 +192,8 @@ func TestIdleConnectionsStayOpen(t *testing.T) {
 			t.Errorf("connections after 8 hours = %d of %d made, want 2 of 2", n, len(ws.all()))
 		}
 		for _, w := range ws.all() {
-			if w.longest >= idleDropTime {
-				t.Errorf("longest silence of a connection = %v, want less than %v", w.longest, idleDropTime)
+			if w.longestSilence >= idleDropTime {
+				t.Errorf("longest silence of a connection = %v, want less than %v", w.longestSilence, idleDropTime)
 			}
 		}
 	})

@@ -62,7 +62,7 @@ func TestRequestIsInFlightUntilBodyEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t, service)
 			fx.run(fx.options())
-			readBody(t, responseOnly(fx.do(http.MethodGet, "/", nil)), nil)
+			fx.get("/")
 			option := tt.option
 			if option == nil {
 				option = func(*http.Request) {}

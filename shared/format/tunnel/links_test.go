@@ -109,9 +109,9 @@ func TestDrainedConnectionIsReplacedByOne(t *testing.T) {
 	fx.run(fx.options())
 	for range 6 {
 		drained := fx.relay.ForTunnel(tunnelID)[0]
-		readBody(t, responseOnly(fx.do(http.MethodGet, "/", nil)), nil)
+		fx.get("/")
 		if err := drained.Drain(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Drain() = %v, want nil", err)
 		}
 		fx.waitFor(func() bool { return len(fx.relay.ForTunnel(tunnelID)) >= 3 }) // including the draining connection
 		drained.Close()
@@ -141,7 +141,7 @@ func TestRepeatableRequestSurvivesItsConnection(t *testing.T) {
 		<-started
 		fx.closeConns()
 	}()
-	if got := readBody(t, responseOnly(fx.do(http.MethodGet, "/", nil)), nil); got != "second" {
+	if got := fx.get("/"); got != "second" {
 		t.Errorf("response body = %q, want \"second\"", got)
 	}
 	if n := requests.Load(); n != 2 {
@@ -177,12 +177,12 @@ func TestUnsafeRequestIsNotRepeated(t *testing.T) {
 func TestChangedServicesTakeEffect(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	fx.run(fx.options())
-	readBody(t, responseOnly(fx.do(http.MethodGet, "/", nil)), nil)
+	fx.get("/")
 	fx.mu.Lock()
 	fx.services = nil
 	fx.mu.Unlock()
 	if err := fx.relay.Configure(t.Context(), tunnelID); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Configure() = %v, want nil", err)
 	}
 	_, err := fx.do(http.MethodGet, "/", nil)
 	if failed, ok := errors.AsType[*tunnel.Error](err); !ok || failed.Failure != tunnel.UnknownService {

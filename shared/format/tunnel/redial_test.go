@@ -15,9 +15,9 @@ import (
 // do not wait for long. If connections break immediately, the agent must increase the delay.
 func TestBrokenConnectionIsRedialedSoon(t *testing.T) {
 	for _, c := range []struct {
-		name               string
-		uptime             time.Duration
-		longestWait, final time.Duration // maximum of all waits, and minimum of the last wait
+		name                 string
+		uptime               time.Duration
+		maxWait, minLastWait time.Duration // maximum of all waits, and minimum of the last wait
 	}{
 		{"while relays are replaced", 6 * time.Second, time.Second, 0},
 		{"immediately after each dial", 10 * time.Millisecond, 30 * time.Second, 7 * time.Second},
@@ -35,9 +35,9 @@ func TestBrokenConnectionIsRedialedSoon(t *testing.T) {
 					broken = len(all)
 				}
 				end()
-				if last := waits[len(waits)-1]; slices.Max(waits) > c.longestWait || last < c.final {
+				if last := waits[len(waits)-1]; slices.Max(waits) > c.maxWait || last < c.minLastWait {
 					t.Errorf("waits after connections of %v = %v, want at most %v, and at least %v for the last",
-						c.uptime, waits, c.longestWait, c.final)
+						c.uptime, waits, c.maxWait, c.minLastWait)
 				}
 			}, func(o *tunnel.AgentOptions) {
 				o.OnFailure = func(err error, _ int, wait time.Duration) {

@@ -72,7 +72,7 @@ func TestUnauthorizedCallerIsRefusedByAgent(t *testing.T) {
 		{"no service", "", shop, tunnel.UnknownService},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			readBody(t, responseOnly(fx.do(http.MethodGet, "/", nil)), nil)
+			fx.get("/")
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", nil)
 			_, err := fx.relay.RoundTrip(r, tunnelID, c.service, c.caller)
 			if tunnelErr, ok := errors.AsType[*tunnel.Error](err); !ok || tunnelErr.Failure != c.want {
@@ -81,8 +81,6 @@ func TestUnauthorizedCallerIsRefusedByAgent(t *testing.T) {
 		})
 	}
 }
-
-func responseOnly(response *http.Response, _ error) *http.Response { return response }
 
 func TestServiceThatIsDownIsUnreachable(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
@@ -105,7 +103,7 @@ func TestNoAgentIsReported(t *testing.T) {
 		t.Errorf("response error = %v, want ErrNoAgent", err)
 	}
 	agent := fx.run(fx.options())
-	readBody(t, responseOnly(fx.do(http.MethodGet, "/", nil)), nil)
+	fx.get("/")
 	_ = agent.stopAndWait()
 	fx.waitFor(func() bool { return len(fx.relay.ForTunnel(tunnelID)) == 0 })
 	if _, err := fx.do(http.MethodGet, "/", nil); !errors.Is(err, tunnel.ErrNoAgent) {
@@ -136,7 +134,7 @@ func TestRotatedTokenCannotConnect(t *testing.T) {
 	fx.mu.Lock()
 	fx.token = "rotated"
 	fx.mu.Unlock()
-	readBody(t, responseOnly(fx.do(http.MethodGet, "/", nil)), nil)
+	fx.get("/")
 	fx.closeConns()
 	fx.waitFor(func() bool { return len(fx.relay.ForTunnel(tunnelID)) == 0 })
 	<-agent.done
@@ -287,7 +285,7 @@ func TestSlowReaderAppliesBackpressure(t *testing.T) {
 		t.Errorf("bytes sent to a client that reads nothing = %d, want at most %d", n, maxBytes)
 	}
 	for range 20 {
-		readBody(t, responseOnly(fx.do(http.MethodGet, "/small", nil)), nil)
+		fx.get("/small")
 	}
 }
 
@@ -316,7 +314,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		return fx.relay.RoundTrip(r.Clone(r.Context()), tunnelID, "api", shop)
 	})}
-	readBody(t, responseOnly(fx.do(http.MethodGet, "/no", nil)), nil)
+	fx.get("/no")
 	c, _, err := websocket.Dial(t.Context(), "http://api.service/ws", &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
@@ -338,6 +336,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 	}
 }
 
+// roundTripper is a function as an http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
