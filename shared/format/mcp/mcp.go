@@ -8,7 +8,7 @@
 // for tool calls (direct.go), responses as events (stream.go), recovery from panics (guard.go), validation of
 // arguments (schema.go, work.go) and the conversion of arguments to a request of an operation (arguments.go).
 //
-// The package does not know the callers, or the features that a server offers.
+// The package does not identify callers, and has no tools, resources or prompts of its own.
 //
 // Read this file first, then transport.go.
 package mcp

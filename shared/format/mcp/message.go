@@ -102,7 +102,8 @@ type messageError struct {
 // Error implements error.
 func (e *messageError) Error() string { return e.text }
 
-// readBody reads the body of a message, up to its maximum size.
+// readBody reads the body of a message, and refuses a body above the maximum size. length is the declared length of the
+// body, or -1.
 func readBody(ctx context.Context, body io.Reader, length int64) ([]byte, error) {
 	all, err := bodies.Read(ctx, body, length, maxMessageBytes)
 	if err == nil {

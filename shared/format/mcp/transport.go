@@ -49,6 +49,7 @@ func (s *Server) Handle(r *http.Request) *http.Response {
 	return response
 }
 
+// handle handles a POST request. Its error is a *messageError if the request is refused.
 func (s *Server) handle(r *http.Request) (*http.Response, error) {
 	if s.setup.CheckOrigin != nil && !s.setup.CheckOrigin(r) {
 		return nil, &messageError{status: http.StatusForbidden, text: "Pages of this origin may not call the server. " +
@@ -121,7 +122,8 @@ func (s *Server) handleCall(r *http.Request, m *envelope, version string, stream
 	return s.callSDK(r, m, version, stream)
 }
 
-// checkCalls refuses calls that the SDK must not see.
+// checkCalls refuses a batch in a protocol version that has none, and initialize in a batch. It refuses a method that
+// the server does not support, except in a batch.
 func (s *Server) checkCalls(calls []envelope, batch bool, version string) error {
 	if batch && version != "" && version != Version20250326 {
 		return &messageError{

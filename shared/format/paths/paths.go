@@ -32,7 +32,7 @@ var (
 const (
 	unreserved = 1 << iota // Canonical decodes its escape
 	plain                  // can be in a path without an escape (RFC 3986, pchar)
-	simple                 // plain, and without a special meaning for Canonical
+	simple                 // plain, except the ";" of path parameters
 	control
 )
 

@@ -90,7 +90,7 @@ func (u *unpacker) result(err error) (Files, []Problem, error) {
 	return u.files, nil, nil
 }
 
-// unpacker reads one archive for Unpack.
+// unpacker checks the entries of one project, for Unpack and Gather. Only Unpack sets source and unpacked.
 type unpacker struct {
 	limits   Limits
 	source   *countingReader

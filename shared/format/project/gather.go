@@ -20,7 +20,7 @@ type Entry struct {
 // show before the upload what the server will refuse. Gather does not check limits that depend on the size of the
 // packed archive; use TooLarge for these. It opens the files that the compiler reads, and stops at the entry that
 // exceeds a limit of the whole archive, or after maxRefusedEntries refused entries. Its error is an error of Open, of
-// reading, or of the context.
+// reading, of closing, or of the context.
 func Gather(ctx context.Context, entries iter.Seq[Entry], limits Limits) (Files, []Problem, error) {
 	u := newUnpacker(limits)
 	var unpacked int64

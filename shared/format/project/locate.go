@@ -77,7 +77,8 @@ func locate(data []byte, problems []*Problem) {
 	for p, nodes := range nodesByProblem {
 		nearest[p] = -1
 		for _, node := range nodes {
-			nearest[p] = max(nearest[p], node.at) // deeper parts begin later
+			// Deeper parts begin later, except the parts of an earlier duplicate, which is not in effect.
+			nearest[p] = max(nearest[p], node.at)
 		}
 	}
 	slices.SortFunc(problems, func(a, b *Problem) int { return cmp.Compare(nearest[a], nearest[b]) })

@@ -55,7 +55,8 @@ var (
 	ErrAborted = errors.New("requests under way did not end in time, and were cut")
 	// ErrConnectionLost means that a connection to the relay ended unexpectedly.
 	ErrConnectionLost = errors.New("the connection to the relay has ended")
-	// ErrNotRelay means that the server at the address does not speak the relay's protocol.
+	// ErrNotRelay means that the server at the address does not speak the relay's protocol, or that it ended a connection
+	// before it sent the list of services.
 	ErrNotRelay = errors.New("what answers there is no relay")
 	// ErrRefused means that the relay does not accept the token, or no longer accepts it.
 	ErrRefused = errors.New("the relay refuses the token: it is no tunnel's, or it was rotated. Take the tunnel's " +
@@ -192,8 +193,8 @@ func (a *Agent) waitDrained(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// maintain keeps one connection open until ctx ends or the relay
-// refuses the token. When the connection ends, it opens the next one.
+// maintain keeps one connection open until ctx ends. When the connection ends, it opens the next one. If the relay
+// refuses the token and the agent has no other connection, maintain ends Run with cancel.
 func (a *Agent) maintain(ctx, connCtx context.Context, cancel context.CancelCauseFunc) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		stable, err := a.serveConnection(ctx, connCtx)

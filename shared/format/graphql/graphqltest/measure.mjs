@@ -1,5 +1,5 @@
-// What docs/graphql.md says about costs, by a second hand: every spread is walked where it stands, and
-// nothing is remembered. Read by oracle.mjs.
+// Computes the costs that docs/graphql.md describes, independent of package graphql: it visits a fragment
+// at each spread, and caches nothing. oracle.mjs imports this file.
 export function measurer({ Kind, parse }) {
   return ({ document, ignored }) => {
     const { definitions } = parse(document);
