@@ -56,8 +56,8 @@ func Redact(text string) string {
 	return text
 }
 
-// find returns the range of the first credential in text, or 0 and 0 if there is none. The range ends after the last
-// letter, digit or underscore.
+// find returns the range of the first credential in text, or 0 and 0 if there is none. The range includes all letters,
+// digits and underscores that follow the prefix without a gap.
 func find(text string) (begin, end int) {
 	for offset := 0; ; {
 		next := strings.Index(text[offset:], "gw")

@@ -1,6 +1,5 @@
-// Package heading computes the anchors of a Markdown file's headings with the rules of the site where people browse the
-// repository. A link with an anchor then works on that site, in the documentation that an installation serves, and in
-// its search results.
+// Package heading computes the anchors of a Markdown file's headings with the rules of GitHub. A link with an anchor
+// then works in the repository on GitHub, in the documentation that an installation serves, and in its search results.
 //
 // The package does not read Markdown: callers pass the headings in the order of the file.
 //

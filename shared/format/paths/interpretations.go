@@ -57,12 +57,13 @@ func hasInterpretations(path string) bool {
 	return false
 }
 
-// interpretation is a method of interpreting a path.
+// interpretation describes how an upstream interprets paths.
 type interpretation struct {
 	cutFirst, cutLast bool // cut off path parameters before and after decoding
 	backslash         bool // treat a decoded backslash as a slash
 }
 
+// apply returns the path that such an upstream serves.
 func (in interpretation) apply(path string) string {
 	if in.cutFirst {
 		path = cutParameters(path)

@@ -62,7 +62,7 @@ func TestRequestIsInFlightUntilBodyEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t, service)
 			fx.run(fx.options())
-			fx.get("/")
+			fx.get("/") // waits until the agent knows its services
 			option := tt.option
 			if option == nil {
 				option = func(*http.Request) {}

@@ -177,7 +177,7 @@ func TestUnsafeRequestIsNotRepeated(t *testing.T) {
 func TestChangedServicesTakeEffect(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	fx.run(fx.options())
-	fx.get("/")
+	fx.get("/") // waits until the agent knows its services
 	fx.mu.Lock()
 	fx.services = nil
 	fx.mu.Unlock()

@@ -72,7 +72,7 @@ func TestUnauthorizedCallerIsRefusedByAgent(t *testing.T) {
 		{"no service", "", shop, tunnel.UnknownService},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fx.get("/")
+			fx.get("/") // waits until the agent knows its services
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", nil)
 			_, err := fx.relay.RoundTrip(r, tunnelID, c.service, c.caller)
 			if tunnelErr, ok := errors.AsType[*tunnel.Error](err); !ok || tunnelErr.Failure != c.want {
@@ -314,7 +314,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		return fx.relay.RoundTrip(r.Clone(r.Context()), tunnelID, "api", shop)
 	})}
-	fx.get("/no")
+	fx.get("/no") // waits until the agent knows its services
 	c, _, err := websocket.Dial(t.Context(), "http://api.service/ws", &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
