@@ -1,8 +1,9 @@
 // Package fault has the type of the errors that callers of the API get. A Fault describes an error in words for the
-// caller, and keeps the cause separate for the log.
+// caller, and keeps the cause for the log separate from these words.
 //
-// Code creates a Fault where its meaning is known (a service, the store), and callers return it unchanged. Only package api converts
-// it to a problem document. This package does not know status codes: contract 1.2 has them, and package api maps the kinds to them.
+// Services and the store create a Fault where they detect an error, and their callers return it unchanged. Package
+// api converts it to a problem document. This package does not know status codes: contract 1.2 has them, and package
+// api maps the kinds to them.
 package fault
 
 import (
@@ -25,7 +26,8 @@ const (
 	// Unauthenticated means that the request has no valid credential: an account key, a session, a consumer's key or a
 	// client certificate.
 	Unauthenticated
-	// Forbidden means that the key is known but lacks a scope or permission.
+	// Forbidden means that the credential is valid, but the key lacks a scope or permission, the page's origin is not
+	// allowed, or a limit of the account is reached.
 	Forbidden
 	// NotFound means that the object does not exist, or that the key cannot see it. Callers cannot distinguish the two
 	// cases.
@@ -120,7 +122,7 @@ func (f Fields) Err() error {
 
 func (f Fields) fault() *Fault { return &Fault{Kind: Invalid, Public: Text(f), Details: f} }
 
-// Text returns the mistakes in fields as one line.
+// Text returns the names and messages of the details as one line.
 func Text(details []Detail) string {
 	text := make([]string, len(details))
 	for i, d := range details {
@@ -129,7 +131,8 @@ func Text(details []Detail) string {
 	return strings.Join(text, "; ")
 }
 
-// RenameField returns an error whose fault uses another name for a field: the name in the caller's input, if it differs from the service's.
+// RenameField returns a copy of err's fault in which the details of the field from have the name to. Use it if the
+// field has another name in the caller's input than in the service. If err has no fault, RenameField returns err.
 func RenameField(err error, from, to string) error {
 	f, ok := errors.AsType[*Fault](err)
 	if !ok {
@@ -148,13 +151,13 @@ func RenameField(err error, from, to string) error {
 	return &c
 }
 
-// Missing returns the NotFound fault for a type of object. The text never
+// Missing returns the NotFound fault for an object. resource is the type of the object, such as "key". The text never
 // names the object, so that an invisible object reads like a missing one.
 func Missing(resource string) *Fault {
 	return New(NotFound, "This %s does not exist, or this key cannot see it.", resource)
 }
 
-// KindOf returns the kind of the first fault in err's chain, Internal if there is none.
+// KindOf returns the kind of the first fault in err's chain, or Internal if there is none.
 func KindOf(err error) Kind {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Kind

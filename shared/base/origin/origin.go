@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Parse parses an origin with the scheme http or https. ok is false for everything else:
-// "null", an address with a slash, an empty query or a user, and a colon without a port.
+// Parse parses an origin with the scheme http or https. ok is false for everything else: "null", an address with a
+// slash, an empty query or a user, and a host with a colon but no port.
 func Parse(text string) (o *url.URL, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
@@ -25,7 +25,8 @@ func Valid(text string) bool {
 	return ok
 }
 
-// Same reports whether text is the origin of a scheme and a host. The host has a port if it is not the scheme's default.
+// Same reports whether text is the origin with this scheme and host. host is a host name with or without a port.
+// Without one, it has the default port of the scheme.
 func Same(text, scheme, host string) bool {
 	o, ok := Parse(text)
 	return ok && strings.EqualFold(o.Scheme, scheme) && strings.EqualFold(withPort(scheme, o.Host), withPort(scheme, host))

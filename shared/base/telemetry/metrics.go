@@ -36,7 +36,7 @@ const (
 	UpstreamFaults = "upstreamFaults"
 )
 
-// KeyThrottles counts, by table, requests that KMS refused because there were too many, after the SDK's retries.
+// KeyThrottles counts, by table, requests that KMS refused because of its rate limit, even after the SDK's retries.
 const KeyThrottles = "keyThrottles"
 
 // ScheduledRuns counts, by schedule, scheduled calls that succeeded.
@@ -50,7 +50,8 @@ const CertificateDays = "certificateDays"
 // failed.
 const ChecksPassed = "checksPassed"
 
-// CheckDimension returns the name of a check of an installation as a dimension of ChecksPassed.
+// CheckDimension returns the name of a check as a dimension of ChecksPassed. stage is the stage of the installation
+// that is checked.
 func CheckDimension(stage, check string) string { return stage + "/" + check }
 
 // CertificateDimension returns the name of a service's certificate as a dimension of CertificateDays. table is the name
@@ -61,8 +62,8 @@ func CertificateDimension(table, service string) string { return table + "/" + s
 // the function in Lambda.
 func ScheduleDimension(function, schedule string) string { return function + "/" + schedule }
 
-// Count is like Metrics, for one metric. name is the name of an attribute of the line that is a number. dimension is
-// the name of an attribute that is a text and not empty.
+// Count is like Metrics, for one metric. The line must have an attribute called name, which is a number, and an
+// attribute called dimension, which is a text that is not empty.
 func Count(at time.Time, name, dimension string) slog.Attr {
 	return embeddedMetrics(at, dimension, metric{Name: name, Unit: "Count"})
 }
@@ -74,7 +75,8 @@ func embeddedMetrics(at time.Time, dimension string, metrics ...metric) slog.Att
 	})
 }
 
-// The format defines the names of these fields.
+// metadata is the value of the attribute _aws. CloudWatch's format defines the names of the fields of metadata,
+// directive and metric.
 type metadata struct {
 	Timestamp         int64
 	CloudWatchMetrics []directive

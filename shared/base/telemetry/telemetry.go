@@ -1,4 +1,5 @@
-// Package telemetry traces requests with OpenTelemetry, and adds metrics in CloudWatch's embedded metric format to their log lines.
+// Package telemetry traces requests with OpenTelemetry. It also adds metrics in CloudWatch's embedded metric format
+// to log lines.
 //
 // It does not write log lines: package api and package gateway write one line for each request with log/slog. It does
 // not decide how requests are named. Tracing is optional: a nil Tracer and a zero Span do nothing and allocate nothing.
@@ -18,8 +19,8 @@ type Options struct {
 	// FaultsTable is the name of the installation's table. It identifies the installation in the metrics GatewayFaults and
 	// UpstreamFaults. If it is "", there are no such metrics.
 	FaultsTable string
-	// LogPaths adds the host and the path to the gateway's log lines. Local runs and installations on one server set it.
-	// It is not set in AWS: a path can contain private data of a project's clients.
+	// LogPaths adds the host and the path to the gateway's log lines. Local runs and installations on one server set
+	// it. It is not set in AWS, because a path can contain private data of a project's clients.
 	LogPaths bool
 	// Meter receives the measurements of each request that the gateway has handled. It can be nil.
 	Meter Meter

@@ -21,7 +21,8 @@ type Tracer struct {
 	close  func(context.Context) error
 }
 
-// Provider creates spans, and sends those that have ended. Package otlp implements it.
+// Provider creates spans, and sends those that have ended. The provider of OpenTelemetry's SDK, which package otlp
+// configures, implements it.
 type Provider interface {
 	trace.TracerProvider
 	// ForceFlush sends the spans that have ended. Shutdown sends them too, and sends no later spans. Both methods log
@@ -35,8 +36,9 @@ func NewTracer(p Provider) *Tracer {
 	return &Tracer{tracer: p.Tracer(instrumentationName), flush: p.ForceFlush, close: p.Shutdown}
 }
 
-// Start begins the span of an incoming request, as a part of the trace in its header
-// (https://www.w3.org/TR/trace-context/), or of a new trace. Spans that begin under the returned context are its children.
+// Start begins the span of an incoming request. The span belongs to the trace in the request's header
+// (https://www.w3.org/TR/trace-context/), or to a new trace. Spans that begin under the returned context are its
+// children.
 func (t *Tracer) Start(ctx context.Context, name string, header http.Header) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -48,11 +50,11 @@ func (t *Tracer) Start(ctx context.Context, name string, header http.Header) (co
 	return ctx, Span{span}
 }
 
-// flushTimeout is the maximum time that an unresponsive collector adds to a request.
+// flushTimeout is the maximum duration of Flush: the time that an unresponsive collector adds to a request.
 const flushTimeout = time.Second
 
-// Flush sends the spans that have ended, before a process is frozen. It
-// takes at most a second. Spans that cannot be sent are lost and logged.
+// Flush sends the spans that have ended. Call it before the process is frozen. It takes at most flushTimeout. Spans
+// that cannot be sent are lost and logged.
 func (t *Tracer) Flush(ctx context.Context) {
 	if t == nil {
 		return
@@ -69,7 +71,8 @@ func (t *Tracer) Close(ctx context.Context) {
 	}
 }
 
-// Child begins a span under the context's span if that span is recorded. Otherwise it costs nothing.
+// Child begins a child of the context's span if that span is recorded. Otherwise it returns the zero Span and
+// allocates nothing.
 func Child(ctx context.Context, name string) (context.Context, Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -83,7 +86,7 @@ func Child(ctx context.Context, name string) (context.Context, Span) {
 // Span is a piece of work with a beginning and an end. The zero Span is work that is not traced; all its methods do nothing.
 type Span struct{ span trace.Span }
 
-// Enabled reports whether the span belongs to a trace, recorded or not.
+// Enabled reports whether this is a span of a trace, and not the zero Span. The trace is not necessarily recorded.
 func (s Span) Enabled() bool { return s.span != nil }
 
 // Name replaces the span's name. Use only few different names, never a value of a request.
@@ -106,7 +109,7 @@ func (s Span) End(failed bool, attributes ...attribute.KeyValue) {
 	s.span.End()
 }
 
-// TraceID returns the trace's id as 32 hexadecimal digits, "" for the zero Span.
+// TraceID returns the trace's id as 32 hexadecimal digits, or "" for the zero Span.
 func (s Span) TraceID() string {
 	if s.span == nil {
 		return ""
@@ -114,7 +117,7 @@ func (s Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Parent returns the span as the traceparent field for requests that are made on its behalf, "" for the zero Span.
+// Parent returns the value of the traceparent field for requests whose parent is this span, or "" for the zero Span.
 func (s Span) Parent() string {
 	if s.span == nil {
 		return ""

@@ -8,27 +8,29 @@ import (
 	"time"
 )
 
-// maxLinesPerSecond is the maximum number of requests per second that are shown
-// individually. People cannot read more, and each line costs as much as a request.
+// maxLinesPerSecond is the maximum number of requests per second that are shown individually. People cannot read
+// more, and printing a line takes as long as handling a request.
 const maxLinesPerSecond = 20
 
-// requestAggregator counts the gateway's requests that are not shown individually, because there
-// are more than maxLinesPerSecond. It shows one summary line for them per second.
+// requestAggregator counts the gateway's requests that are not shown individually, because there are more than
+// maxLinesPerSecond per second. It shows one summary line for them each second.
 type requestAggregator struct {
 	t *Terminal
-	// suffix is the end of the summary line. It says that each request is in the log file. It is empty if there is no log file.
+	// suffix is the end of the summary line, which says that each request is in the log file. It is "" if there is no
+	// log file.
 	suffix string
 
 	mu     sync.Mutex
 	second time.Time
-	// requests is the number of requests in this second. busy reports whether the previous
-	// second had more than maxLinesPerSecond requests: then no request is shown individually.
+	// requests is the number of requests in this second. busy reports whether the second before it had more than
+	// maxLinesPerSecond requests. In this case, no request is shown individually.
 	requests int
 	busy     bool
 	summary  summary
 }
 
-// summary has the figures of the requests of a second that were not shown individually.
+// summary counts the requests of a second that were not shown individually. timer prints the summary at the end of
+// that second.
 type summary struct {
 	requests int
 	classes  [6]int // number of requests by the first digit of their status
@@ -36,8 +38,8 @@ type summary struct {
 	timer    *time.Timer
 }
 
-// aggregate counts a request that is not shown individually, and reports whether it
-// counted it. The reason for a failed request is in a separate record, which is shown.
+// aggregate counts the request in r, and reports whether the request belongs to the summary line and must not be
+// shown individually. The reason for a failed request is in a separate record, which is shown.
 func (ra *requestAggregator) aggregate(r slog.Record) bool {
 	if r.Message != "request" {
 		return false
@@ -56,7 +58,7 @@ func (ra *requestAggregator) aggregate(r slog.Record) bool {
 		}
 		return true
 	})
-	if !host || status < 100 || status > 599 { // the record is about the management API, or not about a request
+	if !host || status < 100 || status > 599 { // not a request through the gateway
 		return false
 	}
 	ra.mu.Lock()
@@ -78,7 +80,7 @@ func (ra *requestAggregator) aggregate(r slog.Record) bool {
 	return true
 }
 
-// show shows the summary line, if requests have been counted since the last one.
+// show prints the summary line, if requests have been counted for it, and starts a new summary.
 func (ra *requestAggregator) show() {
 	ra.mu.Lock()
 	s, at := ra.summary, ra.second

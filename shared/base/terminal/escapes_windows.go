@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// enableEscapes makes a console interpret escape sequences, which consoles
-// support since Windows 10. NUL is a character device but not a console.
+// enableEscapes makes a console interpret escape sequences, which consoles support since Windows 10. It returns false
+// if the console does not support them, or if f is not a console. NUL, for example, is a character device but not a
+// console.
 func enableEscapes(f *os.File) bool {
 	console := windows.Handle(f.Fd())
 	var mode uint32

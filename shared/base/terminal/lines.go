@@ -10,9 +10,10 @@ import (
 )
 
 // Lines is a slog.Handler that shows each record as one line for a person: a request as "15:04:05 200 GET
-// /v1/who-am-i 2ms", a failed durable operation as "15:04:05 error build shop-main-1a2b3c4 1.1s …", anything else
-// as its message and attributes. If the gateway has too many requests to read, it shows their number instead. It
-// does not show successful background work (status "success"), since each change would have several lines.
+// /v1/who-am-i 2ms", a failed durable operation as "15:04:05 error build shop-main-1a2b3c4 1.1s …", anything else as
+// its message and attributes. If the gateway handles more than maxLinesPerSecond requests in a second, the handler
+// shows one summary line for the others. It does not show successful background work (status "success"), because each
+// change would cause several lines.
 type Lines struct {
 	t          *Terminal
 	aggregator *requestAggregator
@@ -33,7 +34,7 @@ func (t *Terminal) LinesWithoutFile(level slog.Leveler) *Lines {
 	return &Lines{t: t, aggregator: &requestAggregator{t: t}, level: level}
 }
 
-// Flush shows the summary line of the current second, if requests have been counted for it.
+// Flush shows the pending summary line, if requests have been counted for it. Call it before the process ends.
 func (l *Lines) Flush() { l.aggregator.show() }
 
 // Enabled implements slog.Handler.
@@ -89,15 +90,18 @@ func (l *Lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// success is operation.Succeed. Importing that package would link the store and AWS's SDK into every program that prints a line.
+// success is operation.Succeed. If this package imported package operation, every program that prints a line would
+// contain the store and AWS's SDK.
 const success = "success"
 
-// succeeded reports whether an attribute is the status of successful background work, as operations log it. A request's status is a number.
+// succeeded reports whether an attribute is the status of successful background work, as operations log it. The
+// status of a request is a number, so it never matches.
 func succeeded(a slog.Attr) bool {
 	return a.Key == "status" && a.Value.Resolve().String() == success
 }
 
-// request formats the record of a request. It returns false for other records. The rest of the record is in the log file.
+// request formats the attributes of a request's record. It returns false if they are not of a request. It leaves out
+// the other attributes, which are in the log file.
 func (l *Lines) request(attrs []slog.Attr) (string, bool) {
 	find := finder(attrs)
 	method, ok1 := find("method")
@@ -135,7 +139,8 @@ func statusColor(code int) string {
 	return green
 }
 
-// operation formats the record of a failed durable operation: its kind, its subject and the reason. It returns false for other records.
+// operation formats the record of a failed durable operation: its kind, its subject and the reason. It returns false
+// if the attributes are not of such a record.
 func (l *Lines) operation(attrs []slog.Attr) (string, bool) {
 	find := finder(attrs)
 	kind, ok1 := find("kind")
@@ -185,7 +190,7 @@ func milliseconds(v slog.Value) time.Duration {
 	return 0
 }
 
-// roundDuration rounds a duration to the precision that people compare.
+// roundDuration formats a duration with the precision that people need to compare durations.
 func roundDuration(d time.Duration) string {
 	switch {
 	case d >= time.Second:
@@ -213,17 +218,18 @@ func levelColor(l slog.Level) string {
 	return yellow
 }
 
-// maxText is the maximum length of a shown value.
+// maxText is the maximum length of a shown value in bytes.
 const maxText = 300
 
-// text returns the first line of a value, because stack traces belong in the log file. It shortens long lines, and
-// quotes lines with control characters, so that text from clients cannot control the terminal.
+// text returns the first line of a value, because stack traces belong in the log file. It shortens long lines. It
+// quotes lines with control characters, so that text from clients cannot control the terminal, and empty lines and
+// lines with quotation marks.
 func text(v slog.Value) string {
-	s, suffix, _ := strings.Cut(v.Resolve().String(), "\n")
+	s, omitted, _ := strings.Cut(v.Resolve().String(), "\n")
 	if len(s) > maxText {
-		s, suffix = strings.ToValidUTF8(s[:maxText], ""), "…"
+		s, omitted = strings.ToValidUTF8(s[:maxText], ""), s[maxText:]
 	}
-	if suffix != "" {
+	if omitted != "" {
 		s += "…"
 	}
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool {

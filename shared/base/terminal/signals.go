@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// signalWindow is the time within which signals count as one: a launcher
-// can forward a signal that the terminal has already sent to all processes.
+// signalWindow is the time after the first signal in which further signals are ignored: a launcher can forward a
+// signal that the terminal has already sent to all processes.
 const signalWindow = 300 * time.Millisecond
 
-// Interruptible returns a context that the first Ctrl-C (or SIGTERM, or the terminal's end) ends with cause. A later
-// signal, after signalWindow, calls onRepeat. onRepeat should end the process immediately; its children end with it.
+// Interruptible returns a context that ends with cause at the first Ctrl-C, SIGTERM or SIGHUP (the terminal was
+// closed). Each signal that arrives more than signalWindow later calls onRepeat, which should end the process
+// immediately. The returned function stops this, and ends the context.
 func Interruptible(ctx context.Context, cause error, onRepeat func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)

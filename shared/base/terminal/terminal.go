@@ -1,7 +1,7 @@
-// Package terminal prints the local run's messages for a person: its progress,
-// its addresses and files when it runs, and one line for each request and error.
+// Package terminal prints messages for a person: the steps, the summary and the errors of a local run and of
+// commands, and one line for each request and log record.
 //
-// It is not a log for machines: that is JSON in the data directory.
+// It does not write logs for machines. The local run writes them as JSON into the data directory.
 //
 // Read terminal.go first, then lines.go. Colors are only for terminals, and follow NO_COLOR (no-color.org).
 package terminal
@@ -27,7 +27,8 @@ func New(out io.Writer, color bool) *Terminal {
 	return &Terminal{out: out, color: color}
 }
 
-// SupportsColor reports whether a file is a terminal whose user has not disabled colors.
+// SupportsColor reports whether a file is a terminal that shows colors, and neither NO_COLOR nor TERM=dumb disables
+// them. On Windows, it also enables escape sequences for the file.
 func SupportsColor(f *os.File, getenv func(string) string) bool {
 	if getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
 		return false
@@ -59,12 +60,12 @@ func (t *Terminal) print(text string) {
 	_, _ = io.WriteString(t.out, text)
 }
 
-// Step prints the current step.
+// Step prints the step that begins now, such as "Starting the database".
 func (t *Terminal) Step(format string, args ...any) {
 	t.print(t.style("· "+fmt.Sprintf(format, args...), dim) + "\n")
 }
 
-// Fail prints an error: one line for each problem, with what to do about it.
+// Fail prints each line of the error's text as an error of its own.
 func (t *Terminal) Fail(err error) {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		t.print(t.style("error: ", red) + line + "\n")
@@ -75,7 +76,8 @@ func (t *Terminal) Fail(err error) {
 type Summary struct {
 	// API and Gateway are addresses. Gateway contains <deployment>.
 	API, Gateway string
-	// TLS is the address of deployments with TLS, CA the file with the certificate that clients have to trust. Both are "" without TLS.
+	// TLS is the address of deployments with TLS. CA is the file with the certificate that clients have to trust.
+	// Both are "" without TLS.
 	TLS, CA string
 	// Relay is the address for agents of tunnels, "" if there is none.
 	Relay string

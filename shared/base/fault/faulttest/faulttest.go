@@ -15,7 +15,7 @@ type T interface {
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test unless err is a fault of the kind and its text contains text.
+// Check fails the test unless err is a fault of the kind and the error's text, including its cause, contains text.
 func Check(t T, err error, kind fault.Kind, text string) {
 	t.Helper()
 	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {

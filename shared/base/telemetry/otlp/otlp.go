@@ -34,9 +34,10 @@ func Variables() []string {
 	return []string{VarEndpoint, VarHeaders, "OTEL_RESOURCE_ATTRIBUTES", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}
 }
 
-// Open returns the tracer that the environment configures, or nil if the environment names no endpoint. getenv is os.Getenv outside
-// tests. service is the service name of the spans, unless the environment has another name. Open does not send anything: if an
-// endpoint cannot be reached, log reports it when there are spans to send. An error names the invalid variable without its value.
+// Open returns the tracer that the environment configures, or nil if the environment names no endpoint. getenv is
+// os.Getenv outside tests. service is the service name of the spans, unless the environment has another name. Open
+// does not connect to the endpoint: if spans cannot be sent later, log reports it. An error about a variable names
+// the variable and not its value.
 func Open(getenv func(string) string, service string, log *slog.Logger) (*telemetry.Tracer, error) {
 	endpoint := getenv(VarEndpoint)
 	if endpoint == "" {
@@ -58,13 +59,13 @@ func Open(getenv func(string) string, service string, log *slog.Logger) (*teleme
 	if err != nil {
 		return nil, fmt.Errorf("describe the service for its spans: %w", err)
 	}
-	// The uploader has nothing to connect, so that the exporter needs no start.
+	// The exporter is not started, because the uploader has nothing to connect.
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res),
 		sdktrace.WithBatcher(otlptrace.NewUnstarted(client)))
 	return telemetry.NewTracer(provider), nil
 }
 
-// parseHeaders reads name=value,name=value with percent-encoded values.
+// parseHeaders parses header fields in the form name=value,name=value with percent-encoded values.
 func parseHeaders(text string) (http.Header, error) {
 	header := http.Header{}
 	for pair := range strings.SplitSeq(text, ",") {

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// uploadTimeout is the maximum time of one upload. No request waits for an upload, except that a Lambda function waits
-// a moment before it is frozen (telemetry.Tracer.Flush).
+// uploadTimeout is the maximum time of one upload. Requests do not wait for an upload, except in a Lambda function,
+// which waits up to a second before it is frozen (telemetry.Tracer.Flush).
 const uploadTimeout = 5 * time.Second
 
 // uploader sends spans by OTLP over HTTP. The exporter's own client would link
@@ -40,8 +40,8 @@ func (u *uploader) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. It logs a failure and returns nil: the SDK would print the
-// error to the standard error. It does not retry, since the observed work matters more than its spans.
+// UploadTraces implements otlptrace.Client. It logs a failure and returns nil: the SDK would print the error to the
+// standard error. It does not retry, because spans may be lost, but must not delay the work that they describe.
 func (u *uploader) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	if err := u.upload(ctx, spans); err != nil {
 		u.log.WarnContext(ctx, "spans were not sent", "error", err)
@@ -50,7 +50,7 @@ func (u *uploader) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSp
 }
 
 func (u *uploader) upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// The same bytes as an ExportTraceServiceRequest, whose package links gRPC.
+	// TracesData has the same encoding as ExportTraceServiceRequest. The package of the latter would link gRPC.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)

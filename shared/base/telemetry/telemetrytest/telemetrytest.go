@@ -1,7 +1,8 @@
-// Package telemetrytest provides an OTLP collector for tests that listens like a real one, and compares log lines with their documentation.
+// Package telemetrytest provides an OTLP collector for tests, finds lines in logs, and compares names with their
+// documentation.
 //
-// It does not fake the tracer: spans arrive by OTLP over HTTP, encoded, as
-// at any endpoint. Read this file; docs/observability.md has the rules.
+// It does not fake the tracer: the collector receives encoded spans by OTLP over HTTP, like a real one. Read this
+// file; docs/observability.md has the rules.
 package telemetrytest
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/telemetry/otlp"
 )
 
-// Collector is an OTLP endpoint that keeps the received spans.
+// Collector is an OTLP endpoint that keeps the received spans, with a Tracer that sends spans to it.
 type Collector struct {
 	*telemetry.Tracer
 	// URL is the collector's address, in the form of OpenTelemetry's environment variable.
@@ -76,8 +77,8 @@ func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Spans returns all spans that have ended, parents before their children. raw has the bytes of the requests that sent
-// them.
+// Spans returns all spans that have ended, parents before their children. raw has the bodies of the requests that
+// sent them, one after another.
 func (c *Collector) Spans(t testing.TB) (spans []*tracepb.Span, raw []byte) {
 	t.Helper()
 	c.Flush(t.Context())
@@ -89,7 +90,7 @@ func (c *Collector) Spans(t testing.TB) (spans []*tracepb.Span, raw []byte) {
 	return c.spans, c.raw
 }
 
-// Requests returns the requests with the spans.
+// Requests returns the received requests, which contain the spans. Their bodies have been read.
 func (c *Collector) Requests() []*http.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,18 +114,18 @@ func Line(t testing.TB, log []byte, message string) map[string]any {
 	for line := range bytes.Lines(log) {
 		var record map[string]any
 		if err := json.Unmarshal(line, &record); err != nil {
-			t.Fatalf("line %q: %v", line, err)
+			t.Fatalf("log line %q: %v, want a JSON object", line, err)
 		}
 		if record[slog.MessageKey] != message {
 			continue
 		}
 		if found != nil {
-			t.Fatalf("second line %q, want one: %s", message, log)
+			t.Fatalf("log has several lines with the message %q, want one: %s", message, log)
 		}
 		found = record
 	}
 	if found == nil {
-		t.Fatalf("no line %q, want one: %s", message, log)
+		t.Fatalf("log has no line with the message %q, want one: %s", message, log)
 	}
 	return found
 }
@@ -152,12 +153,12 @@ func Undocumented(t testing.TB, path, heading string, names ...string) []string 
 	var problems []string
 	for _, name := range names {
 		if !documented[name] {
-			problems = append(problems, fmt.Sprintf("%s is not documented", name))
+			problems = append(problems, fmt.Sprintf("%s is missing in the table", name))
 		}
 		delete(documented, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(documented)) {
-		problems = append(problems, fmt.Sprintf("%s is documented and not there", name))
+		problems = append(problems, fmt.Sprintf("%s is in the table, but does not exist", name))
 	}
 	return problems
 }

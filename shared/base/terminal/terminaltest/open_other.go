@@ -9,6 +9,6 @@ import (
 
 func open(t *testing.T) (keyboard, tty *os.File) {
 	t.Helper()
-	t.Skip("a terminal is opened for tests on Linux alone")
+	t.Skip("pseudo-terminals for tests exist only on Linux")
 	return nil, nil
 }

@@ -1,7 +1,7 @@
 // Package terminaltest opens a pseudo-terminal (pty(7)) for tests of prompts and of other output to people.
 //
-// It does not interpret the screen, and does not type. Package terminal defines what counts as a
-// terminal and when it has colors. Read terminaltest.go first; open_linux.go opens one on Linux.
+// It does not interpret the screen, and does not type. Package terminal defines what counts as a terminal and when it
+// has colors. Read terminaltest.go first. open_linux.go opens the pseudo-terminal on Linux.
 package terminaltest
 
 import (
