@@ -39,8 +39,8 @@ type Writer struct {
 	lines   int // number of lines in pending
 	dropped int
 	closed  bool
-	// nonEmpty, batchReady and flush wake the writing goroutine: because a line is waiting, because flushThreshold
-	// bytes are waiting, or because Flush was called.
+	// nonEmpty, batchReady and flush wake the writing goroutine: because the first line is waiting, because
+	// flushThreshold bytes are waiting, or because Flush was called.
 	nonEmpty, batchReady chan struct{}
 	flush                chan chan struct{}
 	// Close closes the channel closing. The writing goroutine closes done after it has written the last lines.
@@ -88,7 +88,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Flush waits until all earlier lines are written.
+// Flush makes the Writer write all waiting lines now, and returns when they are written.
 func (w *Writer) Flush() {
 	done := make(chan struct{})
 	select {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// LogDropped logs that lines were dropped, to a log that does not wait for them.
+// LogDropped logs that lines were dropped. log must not wait for the Writer that has dropped them (Flush, Handler).
 func LogDropped(log *slog.Logger, lines int) {
 	log.Warn("lines of the log were dropped: there were more than could be written", "lines", lines)
 }
@@ -13,8 +13,9 @@ func LogDropped(log *slog.Logger, lines int) {
 // IsRequest reports whether a record describes a request. Such a record does not have to be written immediately.
 func IsRequest(r slog.Record) bool { return r.Message == "request" }
 
-// Handler passes records to another handler, which writes to w. After a record for which canWait returns false, it
-// flushes w. canWait should return false for rare records, and for records that explain why a process is about to end.
+// Handler returns a handler that passes records to next, which writes to w. It flushes w after each record for which
+// canWait returns false. canWait should return false for rare records, and for records that explain why a process is
+// about to end.
 func Handler(next slog.Handler, w *Writer, canWait func(slog.Record) bool) slog.Handler {
 	return handler{next, w, canWait}
 }

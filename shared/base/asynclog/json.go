@@ -11,9 +11,10 @@ import (
 )
 
 // JSON returns a handler that writes the same bytes as slog's JSONHandler. It encodes plain records itself, at less
-// than half of the cost, and passes others to JSONHandler, and all records after WithAttrs or WithGroup. A plain record
-// has ASCII texts without characters to escape, integers, booleans, and fractions that need no exponent. The records of
-// requests are plain. level is the lowest level that is written.
+// than half of the cost. It passes other records to JSONHandler. The handlers that its methods WithAttrs and
+// WithGroup return are JSONHandlers. A plain record has a time, ASCII texts without characters to escape, integers,
+// booleans, and fractions that need no exponent. The records of requests are plain. level is the lowest level that is
+// written.
 //
 // The handler calls w.Write once for each record, possibly from several goroutines at the same time.
 func JSON(w io.Writer, level slog.Leveler) slog.Handler {
@@ -97,7 +98,7 @@ func appendAttr(line []byte, a slog.Attr) ([]byte, bool) {
 	case slog.KindBool:
 		return strconv.AppendBool(line, a.Value.Bool()), true
 	case slog.KindFloat64:
-		// Outside this range encoding/json writes an exponent.
+		// If the number is not 0 and not in the range below, encoding/json writes an exponent.
 		f := a.Value.Float64()
 		size := math.Abs(f)
 		return strconv.AppendFloat(line, f, 'f', -1, 64), f == 0 || size >= 1e-6 && size < 1e21

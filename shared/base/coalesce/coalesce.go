@@ -3,8 +3,8 @@
 //
 // It is not a cache: it does not store the result of a read that has ended.
 //
-// Read this file. golang.org/x/sync/singleflight does the work. This package adds what readers of the
-// table need: typed values, a time limit, and a read that continues when one of its callers leaves.
+// This is the only file. golang.org/x/sync/singleflight does the work. This package adds what readers of the table
+// need: typed values, a time limit, and a read that continues when one of its callers leaves.
 package coalesce
 
 import (

@@ -4,7 +4,7 @@
 // code with an effect outside the process calls Refuse first. In a dry run, Refuse returns an error, so that the effect
 // never happens. Package cloud refuses all AWS requests that are not known to be read-only.
 //
-// The package knows no effects. Package api begins dry runs. This is the only file.
+// The package does not know which effects exist. Package api begins dry runs. This is the only file.
 package dryrun
 
 import (
@@ -50,7 +50,8 @@ func Active(ctx context.Context) bool { return fromContext(ctx) != nil }
 // mistake in the request.
 var ErrEffect = errors.New("dryrun: an effect in a dry run")
 
-// Refuse returns an error that wraps ErrEffect in a dry run, and nil otherwise. effect names the effect that is about to happen.
+// If ctx belongs to a dry run, Refuse returns an error that wraps ErrEffect. Otherwise it returns nil. effect names
+// the effect that is about to happen.
 func Refuse(ctx context.Context, effect string) error {
 	if Active(ctx) {
 		return fmt.Errorf("%w: %s", ErrEffect, effect)

@@ -4,7 +4,7 @@ import "errors"
 
 // Body follows a message's body to its end. The zero value is an empty body.
 type Body struct {
-	remaining int64 // bytes of the body or of the chunk
+	remaining int64 // remaining bytes of the body or of the chunk's data
 	line      int16 // bytes of the line that begins a chunk, or of all trailers
 	excess    int16 // bytes of these lines beyond the allowance for their chunks
 	state     state
@@ -31,7 +31,7 @@ const (
 	endLF
 )
 
-// ErrChunks means that a body does not have the encoding that its header declares.
+// ErrChunks means that the chunked encoding of a body is malformed, or that its lines exceed the limits below.
 var ErrChunks = errors.New("framing: the chunked encoding is malformed")
 
 const (
@@ -50,8 +50,8 @@ const (
 // Done reports whether the body is complete.
 func (b *Body) Done() bool { return b.state == done }
 
-// Consume returns how many bytes of p belong to the message: all of them, those up to its end, or those before invalid
-// framing. In the last case, the error is ErrChunks.
+// Consume processes the next bytes of the connection. It returns how many bytes of p belong to the message: all of
+// them, or the bytes up to the message's end. Before invalid framing, it stops and returns ErrChunks.
 func (b *Body) Consume(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		switch b.state {
@@ -78,7 +78,8 @@ func (b *Body) Consume(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// step processes one byte of the framing of chunks. Every line ends with CR LF.
+// step processes one byte between the data of chunks. It returns false if the byte is invalid there, or if a limit is
+// exceeded. Every line must end with CR LF.
 func (b *Body) step(c byte) bool {
 	switch b.state {
 	case chunkSize:
@@ -157,7 +158,8 @@ func (b *Body) afterSize(c byte) bool {
 	return b.countOverhead()
 }
 
-// countOverhead counts a byte that is not data.
+// countOverhead counts a byte of a line that begins a chunk, or of the trailers. It returns false if there are more
+// than maxLine bytes.
 func (b *Body) countOverhead() bool {
 	b.line++
 	return b.line <= maxLine

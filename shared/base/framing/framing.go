@@ -2,8 +2,9 @@
 // a server reads the head, it checks details that a parsed request no longer shows. Examples are a Content-Length
 // together with a Transfer-Encoding, a bare line feed, and the number of field lines.
 //
-// It is not a parser of requests. net/http reads the same bytes again, and continues to refuse further mistakes (a path that does not
-// decode, a control character in a value). If the two would frame a message differently, this package refuses it: FuzzHead checks that.
+// It is not a parser of requests. net/http reads the same bytes again, and refuses further mistakes, such as a path
+// that cannot be decoded, or a control character in a value. If the two would frame a message differently, this
+// package refuses it: FuzzHead checks that.
 //
 // Read framing.go for heads, then body.go for the end of a message, host.go for the form of a Host,
 // http2.go for the rules that also apply to HTTP/2, and http1.go for HTTP/1 requests that net/http
@@ -39,7 +40,8 @@ const (
 
 func (l Limits) path() int { return cmp.Or(l.Path, MaxPathBytes) }
 
-// Refusal is the reason why a server stops reading a request. It does not repeat anything from the request.
+// Refusal is the status and the text of the response that refuses a request. Detail does not repeat anything from the
+// request.
 type Refusal struct {
 	Status int
 	Detail string
@@ -105,10 +107,10 @@ type Scanner struct {
 	hasRequestLine bool // whether the request line was read
 	http10         bool // whether the version is HTTP/1.0
 
-	hosts, lengths, encodings int
-	length                    int64
-	chunked                   bool
-	badExpect                 bool // whether an Expect field has an unsupported value
+	hosts, lengths, encodings int   // numbers of fields Host, Content-Length and Transfer-Encoding
+	length                    int64 // value of Content-Length
+	chunked                   bool  // whether the last Transfer-Encoding field is "chunked"
+	badExpect                 bool  // whether an Expect field has an unsupported value
 }
 
 // Head describes a head that was read.
@@ -192,7 +194,8 @@ func (s *Scanner) requestLine(line []byte) *Refusal {
 	return checkTarget(string(method), target)
 }
 
-// pathBytes returns the size of a target's path: without the query, and without the scheme and the host of an absolute address.
+// pathBytes returns the size of a target's path. It does not count the query, nor the scheme and the host of an
+// absolute address.
 func pathBytes[T string | []byte](target T) int {
 	path := string(target) // only long targets are copied
 	path, _, _ = strings.Cut(path, "?")
@@ -204,8 +207,8 @@ func pathBytes[T string | []byte](target T) int {
 	return len(path)
 }
 
-// checkTarget checks targets that are not paths (RFC 9112, section 3.2). In an
-// absolute target, the host takes precedence over the Host field, as in net/http.
+// checkTarget checks a target that is not a path (RFC 9112, section 3.2). It checks the host of an absolute target,
+// because net/http uses this host and ignores the Host field.
 func checkTarget(method string, target []byte) *Refusal {
 	if method == http.MethodConnect {
 		if !ValidHost(string(target)) {

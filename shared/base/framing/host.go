@@ -19,7 +19,8 @@ func ValidHost(text string) bool {
 		if end < 0 {
 			return false
 		}
-		// Copying the text for the error keeps the original, often a part of a buffer, off the heap.
+		// An error of ParseAddr keeps its text. With a copy, the original, which is often a part of a buffer, does
+		// not escape to the heap.
 		if a, err := netip.ParseAddr(strings.Clone(text[1:end])); err != nil || !a.Is6() || a.Zone() != "" {
 			return false
 		}

@@ -64,8 +64,8 @@ func (l Limits) checkLines(head []byte) *Refusal {
 	return nil
 }
 
-// checkFields checks the version, the fields and the target. net/http accepts some of the refused values, or removes
-// them from the request.
+// checkFields checks the version, the fields and the target. net/http accepts some of the refused values. It removes
+// others from the request, so fields has the fields as received.
 func checkFields(r *http.Request, fields http.Header) *Refusal {
 	lengths, encodings, hosts := fields["Content-Length"], fields["Transfer-Encoding"], fields["Host"]
 	switch {
@@ -119,8 +119,8 @@ func (l Limits) CheckPartial(size, lines int) *Refusal {
 	return nil
 }
 
-// FromNetHTTP returns this package's refusal in place of a refusal of net/http with the same status. If this package
-// has none, FromNetHTTP returns the refusal of net/http.
+// FromNetHTTP returns the refusal of this package that corresponds to a refusal of net/http. It knows the statuses
+// 417, 501 and 505. For other statuses, it returns the refusal of net/http.
 func FromNetHTTP(refusal *Refusal) *Refusal {
 	switch refusal.Status {
 	case http.StatusHTTPVersionNotSupported:

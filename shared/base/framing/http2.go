@@ -7,12 +7,12 @@ import (
 
 var errWrongLength = badRequest("The Content-Length is not the size of the request's body. Send that, or none.")
 
-// CheckHTTP2 checks the head of an HTTP/2 request with the rules for HTTP/1 lines, as far as the parsed
-// request still shows them. It removes the Host field, which then equals r.Host. It counts the bytes
-// and fields of the same head in HTTP/1.1, since the gateway forwards it to upstreams in that form.
+// CheckHTTP2 checks the head of an HTTP/2 request with the rules for HTTP/1 lines, as far as the parsed request still
+// shows them. It removes the Host field, which then equals r.Host. The limits, and the size that it returns, are
+// those of the same head in HTTP/1.1, because the gateway forwards it to upstreams in that form.
 //
-// Mistakes that exist only in lines, such as white space before a colon, or a length together with an encoding, cannot
-// occur in HTTP/2. There, the server resets a malformed stream or responds 400 (RFC 9113, sections 8.1 to 8.3).
+// Some mistakes cannot occur in HTTP/2, such as white space before a colon, or a length together with an encoding.
+// For malformed streams, the server resets the stream or responds 400 (RFC 9113, sections 8.1 to 8.3).
 func (l Limits) CheckHTTP2(r *http.Request) (size int, refusal *Refusal) {
 	const line, field = len("  HTTP/1.1\r\n"), len(": \r\n")
 	first := line + len(r.Method) + len(r.RequestURI)
@@ -73,7 +73,8 @@ func checkHost(r *http.Request) *Refusal {
 	return nil
 }
 
-// checkContentLength checks the Content-Length. The server counts the received bytes, and resets the stream of a body with another size.
+// checkContentLength checks the Content-Length. While it reads the body, the server counts the received bytes, and
+// resets the stream if the body has another size.
 func checkContentLength(r *http.Request) *Refusal {
 	values := r.Header["Content-Length"]
 	if len(values) > 1 {
@@ -86,7 +87,7 @@ func checkContentLength(r *http.Request) *Refusal {
 	switch {
 	case !ok:
 		return errInvalidLength
-	case length != r.ContentLength: // the stream has ended with its head
+	case length != r.ContentLength: // r.ContentLength is 0 if the stream has ended with its head
 		return errWrongLength
 	}
 	return nil

@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Regexp returns a function that compiles an expression at its first call: var name = lazy.Regexp(`^[a-z]+$`), and then name().MatchString.
-// The function panics if the expression is invalid; internal/repolint compiles all of them. It is safe for concurrent use.
+// Regexp returns a function that compiles the expression at its first call and returns it. Declare var name =
+// lazy.Regexp(`^[a-z]+$`), and use name().MatchString. The function is safe for concurrent use. It panics if the
+// expression is invalid; internal/repolint checks all expressions.
 func Regexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitExit waits for the process's end like pollExit, but without polling: the kernel signals it through a descriptor
-// (pidfd_open(2)), so that a wait of days costs nothing. Polling five times a second took 0.2 % of a core.
+// waitExit waits for the process's end like pollExit, but does not poll if it can avoid that: the kernel signals the
+// end through a descriptor (pidfd_open(2)), so that a wait of days costs nothing. Polling five times a second took
+// 0.2 % of a core.
 func (p Process) waitExit(ctx context.Context) bool {
 	fd, err := unix.PidfdOpen(p.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// zombie is SZOMB (sys/proc.h): a process that has ended, but whose parent has not waited for it.
+// zombie is the state SZOMB (sys/proc.h) of a process that has ended, but whose parent has not waited for it.
 const zombie = 5
 
 // find reads the kernel's process table (sysctl(3), KERN_PROC_PID).

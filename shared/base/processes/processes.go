@@ -1,5 +1,5 @@
-// Package processes starts, ends and identifies processes of this machine. It
-// contains the differences between operating systems in groups, signals and parents.
+// Package processes starts, ends and identifies processes of this machine. It hides how operating systems differ in
+// process groups, signals and parent processes.
 //
 // It does not restart processes (package supervise does) and does not limit them (package sandbox does).
 //
@@ -18,11 +18,12 @@ import (
 type Process struct {
 	PID    int
 	Parent int
-	Name   string // name of the program, without the folder and ".exe"
+	Name   string // name of the program, without the folder and ".exe"; Linux cuts it after 15 bytes
 	start  string // start time, in the system's format
 }
 
-// Find finds a running process. ok is false for a process that has ended, even if its parent has not waited for it yet.
+// Find returns the running process with an id. ok is false if there is none. A process that has ended does not count
+// as running, even if its parent has not waited for it yet.
 func Find(pid int) (p Process, ok bool) {
 	if pid <= 0 {
 		return Process{}, false
@@ -32,7 +33,7 @@ func Find(pid int) (p Process, ok bool) {
 	return p, ok
 }
 
-// Exited reports whether the process has ended.
+// Exited reports whether the process has ended, even if another process has its id now.
 func (p Process) Exited() bool {
 	start, ok := startTime(p.PID)
 	return !ok || start != p.start
@@ -47,8 +48,8 @@ func Running(pid int) bool {
 	return ok
 }
 
-// Launchers returns the programs that started this process for a person and do not end their children
-// when they are killed: `make run` and `go run` leave their child running. The nearest is first.
+// Launchers returns the programs that started this process for a person and do not end their children when they are
+// killed: `make run` and `go run` leave their child running. The nearest ancestor is first.
 func Launchers() []Process {
 	var out []Process
 	for pid := os.Getppid(); ; {
@@ -88,7 +89,7 @@ func WaitFirstExit(ctx context.Context, watched []Process) (exited Process, ok b
 // pollInterval is the time between two checks of pollExit.
 const pollInterval = time.Second
 
-// pollExit waits for the end by polling. It returns false if ctx ends first.
+// pollExit waits for the process's end by polling. It returns false if ctx ends first.
 func (p Process) pollExit(ctx context.Context) bool {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// launcherNames includes make's shell: on Windows, its exec keeps the shell running.
+// launcherNames includes the shell that make starts: on Windows, the shell continues to run after its command exec.
 func launcherNames() []string { return []string{"go", "make", "gmake", "mingw32-make", "sh"} }
 
 // find searches a snapshot of all processes.
@@ -35,9 +35,9 @@ func find(pid int) (p Process, ok bool) {
 	return Process{}, false
 }
 
-// startTime returns the start time in nanoseconds since 1970. A process that has ended can be opened while any process
-// has a handle of it. A process that cannot be opened because of its permissions belongs to another user and is
-// running. Its start time is returned as "".
+// startTime returns the start time in nanoseconds since 1970. startTime also opens a process that has ended, if any
+// process still has a handle of it, so it checks for the end. A process that cannot be opened because of its
+// permissions belongs to another user and is running. For such a process, startTime returns "" and true.
 func startTime(pid int) (start string, ok bool) {
 	//nolint:gosec // G115: an id
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION|windows.SYNCHRONIZE, false, uint32(pid))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// signalWindow is the time after the first signal in which further signals are ignored: a launcher can forward a
+// signalWindow is the time after the first signal during which further signals are ignored: a launcher can forward a
 // signal that the terminal has already sent to all processes.
 const signalWindow = 300 * time.Millisecond
 

@@ -1,4 +1,4 @@
-// Package processestest kills processes during their work, for tests of the state that remains.
+// Package processestest kills a process during its work, for tests that check the state after that.
 //
 // The processes are the test's own binary in another role, so that they
 // contain the tested code, including a planted defect. This is the only file.
@@ -16,12 +16,13 @@ import (
 	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// SignalStart reports to the test that the work begins. RunAndKill kills the process some time after that.
+// SignalStart reports to RunAndKill that the work begins. The process that RunAndKill starts calls it once.
 func SignalStart() { _, _ = os.Stdout.WriteString("begins\n") }
 
-// RunAndKill runs this test binary with arguments and a variable in its environment, as NAME=value. It kills
-// the process, without a warning, at the given time after the process called SignalStart. It returns when the
-// process has ended. The test fails if the process prints to its standard error or does not call SignalStart.
+// RunAndKill runs this test binary with arguments and a variable in its environment, as NAME=value. It kills the
+// process, without a warning, when the duration after has passed since the process called SignalStart. It returns
+// when the process has ended. The test fails if the process prints to its standard error or does not call
+// SignalStart.
 func RunAndKill(t *testing.T, variable string, after time.Duration, args ...string) {
 	t.Helper()
 	self, err := os.Executable()
