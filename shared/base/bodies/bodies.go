@@ -1,13 +1,12 @@
 // Package bodies bounds the memory of request bodies that a process holds whole. All readers of a process share one
-// Budget: for example MCP servers, GraphQL policies and the management API's front. Therefore clients that send a part
-// of a body and then wait cannot fill the memory, however many there are. A single client cannot take all of the memory
-// either.
+// Budget: for example MCP servers, GraphQL policies and the management API's front. Many clients that send a part of
+// a body and then wait therefore cannot fill the memory. A single client cannot take all of the memory either.
 //
-// A body takes bytes of the budget as they arrive, independent of its Content-Length. No client address and no account
-// holds more than a quarter of the budget. The last quarter of each limit (of the budget, of a client's quarter and of
-// an account's quarter) is reserved for bodies of the management API whose caller has an account key. Anyone can send
-// bodies to gateway routes. These bodies must never lock an account's owner out of the management API. On the routes of
-// one account, one client address holds at most half of the account's quarter.
+// A body takes bytes of the budget as they arrive, independent of its Content-Length. No client address and no
+// account holds more than a quarter of the budget. The last quarter of each limit (of the budget, of a client's
+// quarter and of an account's quarter) is reserved for bodies of the management API whose caller has an account key.
+// Anyone can send bodies to gateway routes, and these bodies must never lock an account's owner out of the management
+// API. On the routes of one account, one client address holds at most half of the account's quarter.
 //
 // If there is not enough memory for a new body, the package aborts the slowest body that is still arriving, if that
 // body is slower than the new one. Otherwise the new body is refused. The rate of a body is an average over its time,
@@ -45,7 +44,7 @@ const (
 	Window = 20 * time.Second
 	// RetryAfter is how long a refused client should wait.
 	RetryAfter = time.Second
-	// evictionTimeout is how long a reader waits for the memory of a body that it has ended.
+	// evictionTimeout is how long a reader waits for the memory of another body that it has aborted.
 	evictionTimeout = time.Second
 )
 
@@ -75,7 +74,8 @@ func Refusal(err error) (status int, detail string) {
 
 // Budget is the memory for the bodies of a process. Create it with New. It is safe for concurrent use.
 type Budget struct {
-	bytes, share int64
+	bytes int64 // size of the budget
+	share int64 // maximum number of bytes of one client address, and of one account
 
 	// mu guards the fields below, and the fields of Request and upload that say so.
 	mu   sync.Mutex
@@ -90,7 +90,7 @@ type Budget struct {
 type holder struct {
 	client  netip.Addr
 	account string
-	// routes excludes requests to the management API from the group.
+	// routes excludes requests to the management API whose caller has an account key.
 	routes bool
 }
 
@@ -100,7 +100,7 @@ type bound struct {
 	bytes int64
 }
 
-// New returns a Budget of a number of bytes (config.Listener).
+// New returns a Budget with this number of bytes (the setting BufferedBodyBytes of config.Listener).
 func New(bytes int64) *Budget {
 	return &Budget{bytes: bytes, share: bytes / shares, used: make(map[holder]int64), uploads: make(map[*upload]struct{})}
 }
@@ -112,9 +112,9 @@ func (b *Budget) InUse() int64 {
 	return b.used[holder{}]
 }
 
-// reserve takes n more bytes for a request. If not enough bytes are free, it aborts bodies that are slower than u. u is
-// the body of this request, or nil if that body has arrived. The error is ErrBusy, the reason why u was aborted, or an
-// *http.MaxBytesError if no request can hold so much.
+// reserve takes n more bytes for a request. While not enough bytes are free, it aborts bodies that are slower than u.
+// u is the body of this request, or nil if that body has arrived. The error is ErrBusy, the reason why u was aborted,
+// or an *http.MaxBytesError if no request can hold so much.
 func (b *Budget) reserve(q *Request, u *upload, n int64) error {
 	for {
 		b.mu.Lock()

@@ -8,10 +8,11 @@ import (
 const (
 	// rateTimeConstant is the time until the weight of received bytes in the rate of a body decays to 1/e.
 	rateTimeConstant = 4 * time.Second
-	// initialRate is the rate of a body that requests memory before any of its bytes have arrived, in bytes per second.
+	// initialRate is the minimum of competingRate, in bytes per second. It is the rate with which a new body requests
+	// memory before any of its bytes have arrived.
 	initialRate = 8 << 10
-	// maxRecent is the maximum number of bytes that count for the rate. Otherwise
-	// a body of a megabyte that stalls would count as fast for a long time.
+	// maxRecent is the maximum number of bytes that count for the rate. If there was no maximum, a body that stalls
+	// after a megabyte would count as fast for a long time.
 	maxRecent = 64 << 10
 )
 
@@ -46,10 +47,10 @@ func (u *upload) rate(now time.Time) float64 {
 	return u.meter.recentAt(now) / (rateTimeConstant.Seconds() * -math.Expm1(-age/rateTimeConstant.Seconds()))
 }
 
-// competingRate returns the rate that counts when a body requests memory: only slower bodies are aborted in its favor.
-// competingRate is higher than rate only if few bytes have arrived. A body that begins with many bytes and then stalls
-// therefore aborts no steady body, however often its client repeats it. A nil upload is a body that has arrived
-// completely. It has the highest rate.
+// competingRate returns the rate that counts when a body requests memory: only slower bodies are aborted in its
+// favor. competingRate is higher than rate only if few bytes have arrived. A body that begins with many bytes and
+// then stalls therefore aborts no steady body, however often its client repeats it. A nil upload is a body that has
+// arrived completely. It has the highest possible competingRate.
 func (u *upload) competingRate(now time.Time) float64 {
 	if u == nil {
 		return maxRecent / rateTimeConstant.Seconds()

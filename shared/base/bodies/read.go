@@ -12,8 +12,9 @@ import (
 // firstBytes is the memory in bytes that a body takes before its first byte has arrived. Most bodies fit into it.
 const firstBytes = 4 << 10
 
-// Read reads a request's body to its end. The body has at most limit bytes. length is its Content-Length, or -1 if that
-// is not known. The returned bytes count toward the budget until the response to the request has been sent.
+// Read reads a request's body to its end. limit is the maximum size of the body in bytes. length is its
+// Content-Length, or -1 if that is not known. The returned bytes count toward the budget until the response to the
+// request has been sent.
 //
 // The error is ErrBusy or ErrSlow, an *http.MaxBytesError for a body that is too large, or the error that body.Read
 // returned. After an error the body takes no memory, and the caller must not continue to read it.
@@ -42,8 +43,8 @@ func Read(ctx context.Context, body io.Reader, length, limit int64) (out []byte,
 	return read(body, u, min(firstBytes, maxBytes), maxBytes, limit)
 }
 
-// read reads into a buffer that begins with size bytes and doubles up to maxBytes. The
-// last step is the largest, so that there are never two buffers of almost maxBytes bytes.
+// read reads into a buffer that begins with size bytes and doubles up to maxBytes. A buffer that would be larger than
+// half of maxBytes gets maxBytes at once, so that there are never two buffers of almost maxBytes.
 func read(body io.Reader, u *upload, size, maxBytes, limit int64) ([]byte, error) {
 	var buffer []byte
 	for {
@@ -80,7 +81,7 @@ type upload struct {
 
 	// The budget's lock guards the fields below.
 	reserved int64 // number of bytes that the body takes
-	// deadline is the time at which the body falls too far behind MinRate.
+	// deadline is the time at which the body is too slow, if no more bytes arrive until then.
 	deadline time.Time
 	meter    rateMeter
 	err      error // why the body was aborted, nil while it can continue

@@ -47,7 +47,8 @@ func fromContext(ctx context.Context) *Request {
 	return q
 }
 
-// Charge makes the bodies of a request to a gateway route count for the route's account too. Call it before the body is read.
+// Charge makes the bodies of a request to a gateway route count for the route's account, in addition to the client.
+// Call it before the body is read.
 func Charge(ctx context.Context, account string) { charge(ctx, account, false) }
 
 // ChargeAPI makes the bodies of a request to the management API count for the account whose key the caller has. Such a
@@ -68,8 +69,9 @@ func charge(ctx context.Context, account string, api bool) {
 	q.budget.add(q, reserved)
 }
 
-// Reserve takes n more bytes until the response to the request has been sent: for a copy of a body that Read has read, or for
-// the kept part of a streamed body. The error is ErrBusy, or an *http.MaxBytesError if n is more than a client can hold.
+// Reserve takes n more bytes until the response to the request has been sent: for a copy of a body that Read has
+// read, or for the kept part of a streamed body. The error is ErrBusy, or an *http.MaxBytesError if the request would
+// hold more than one request can ever hold.
 func Reserve(ctx context.Context, n int64) error {
 	q := fromContext(ctx)
 	if q == nil {
@@ -131,7 +133,7 @@ func (r *Request) bounds() []bound {
 	return out
 }
 
-// belongsTo reports whether the request belongs to the group h.
+// belongsTo reports whether the bytes of the request count for h.
 func (r *Request) belongsTo(h holder) bool {
 	return (!h.client.IsValid() || h.client == r.client) && (h.account == "" || h.account == r.account) &&
 		!(h.routes && r.api)

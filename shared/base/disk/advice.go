@@ -21,9 +21,9 @@ var advice = map[syscall.Errno]string{
 		"to another disk",
 }
 
-// AccessAdvice returns what to do about an error with which the system refuses access to a file, or "" for any other
-// error. Such an error says nothing about the file's content. If a program called the file damaged because a limit is
-// too low, its operator would restore a backup, and lose all data that is newer than the backup.
+// AccessAdvice returns what to do about an error that means that the system refuses access to a file. It returns ""
+// for any other error. Such an error says nothing about the file's content. If a program called the file damaged
+// because a limit is too low, its operator would restore a backup, and lose all data that is newer than the backup.
 func AccessAdvice(err error) string {
 	for errno, text := range advice {
 		if errors.Is(err, errno) {

@@ -1,5 +1,5 @@
 // Package disk hides the differences between operating systems in the handling of files. It syncs folders, reports
-// which users can read a file, and opens only regular files. It also explains their errors.
+// which users can use a file, and opens only regular files. It also explains the errors of files.
 //
 // It is not a file system: use package os, or Pebble's package vfs.
 //
@@ -28,7 +28,8 @@ func Cause(err error) error {
 var ErrNotRegular = errors.New("it is no ordinary file")
 
 // OpenRegular opens a program's own file for reading and writing, and creates it with mode if it does not exist. It
-// returns ErrNotRegular for anything but a regular file, before opening it: a read from a pipe would block forever.
+// returns ErrNotRegular for anything else, because a read from a pipe would block forever. It checks the path before
+// it opens the file, and the opened file again.
 func OpenRegular(path string, mode fs.FileMode) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, ErrNotRegular
@@ -37,7 +38,7 @@ func OpenRegular(path string, mode fs.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // another file has replaced it since
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // replaced after the first check
 		return nil, errors.Join(ErrNotRegular, err, f.Close())
 	}
 	return f, nil

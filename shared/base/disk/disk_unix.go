@@ -24,5 +24,5 @@ func OwnedByUser(info fs.FileInfo) bool {
 	return ok && int(stat.Uid) == os.Geteuid()
 }
 
-// Exposed reports whether a file's mode allows other users to use it.
+// Exposed reports whether a file's mode allows the group or other users to read, write or execute it.
 func Exposed(mode fs.FileMode) bool { return mode.Perm()&0o077 != 0 }

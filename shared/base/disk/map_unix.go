@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Map maps a file into memory without reading it, for the life of the process. The file must not change. The system reads pages when the
-// process accesses them, and can drop them again. Map returns an error for an empty file, and fs.ErrNotExist if the file does not exist.
+// Map maps a file into memory without reading it, for the life of the process. The file must not change. The system
+// reads pages when the process accesses them, and can drop them again. Map returns an error for an empty file, and
+// fs.ErrNotExist if the file does not exist.
 func Map(path string) ([]byte, error) {
 	file, err := os.Open(path) //nolint:gosec // G304: the caller's file
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package forwarded determines where a request came from, as far as that can be trusted. The peer
-// of the connection can be a proxy of the installation, which names the client in header fields.
+// Package forwarded determines the client's address and the scheme of a request, from sources that can be trusted.
+// The peer of the connection can be a proxy of the installation, which names the client in header fields.
 //
 // It does not implement the PROXY protocol. With that protocol, a proxy names the client before the first request; package
 // listen reads that. It does not decide which proxies are trusted either: that is a setting (config.Listener).
@@ -18,8 +18,9 @@ import (
 type Origin struct {
 	// Peer is the other end of the connection. It is the zero value for a connection without an address.
 	Peer netip.Addr
-	// Client is the last address that does not belong to a trusted proxy. If all addresses belong to trusted proxies, it
-	// is the first one.
+	// Client is the address of the client. Its candidates are the addresses in X-Forwarded-For, in their order, and
+	// then Peer. Client is the last candidate that does not belong to a trusted proxy, or the first candidate if all
+	// belong to trusted proxies. Candidates before an invalid address do not count.
 	Client netip.Addr
 	// Scheme is the scheme that the client used: http or https.
 	Scheme string
@@ -27,8 +28,8 @@ type Origin struct {
 	Trusted bool
 }
 
-// Parse reads the forwarding headers of trusted proxies only. It does not
-// read X-Forwarded-Host: load balancers forward the client's own field.
+// Parse returns the origin of a request. It reads X-Forwarded-For and X-Forwarded-Proto only if the peer is a trusted
+// proxy. It does not read X-Forwarded-Host, because load balancers pass this field of the client on unchanged.
 func Parse(r *http.Request, trusted []netip.Prefix) Origin {
 	o := Origin{Peer: parseAddr(r.RemoteAddr), Scheme: "http"}
 	if r.TLS != nil {

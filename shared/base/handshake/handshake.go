@@ -1,11 +1,11 @@
 // Package handshake decides which certificate a gateway presents in a TLS handshake, and whether it requests a
 // certificate from the client. Both depend on the name that the client sends (SNI).
 //
-// Certificates come from Sources, one for each kind of name. The certificates of the installation's own names come from
-// the local run's own CA, or from an ACME authority or files (package servercert). Those of custom domains come from
-// the table. A source recognizes its names by their form or keeps a list, so that an unknown name is refused without a
-// read of the table. Even if there are 10,000 names, a source keeps only the certificates of names in use in memory. A
-// handshake for another name costs one read or one signature.
+// Certificates come from Sources, one for each kind of name. The certificates of the installation's own names come
+// from the local run's own CA, or from an ACME authority or files (package servercert). Those of custom domains come
+// from the table. A source recognizes its names by their form or keeps a list, so that an unknown name is refused
+// without a read of the table. Even if there are 10,000 names, a source keeps in memory only the certificates of the
+// names in use. A handshake for another name costs one read or one signature.
 //
 // The package does not verify clients. A handshake accepts any client certificate whose chain is not too large
 // (maxChain), since other routes of the name may not need one. The policy mtls-auth-inbound verifies it for each
@@ -40,7 +40,8 @@ type Source interface {
 	Certificate(ctx context.Context, name string) (*tls.Certificate, error)
 }
 
-// ChallengeSource is a Source that responds to certificate authorities that validate a name.
+// ChallengeSource is implemented by a Source whose names can have TLS-ALPN-01 challenges. With a challenge, a
+// certificate authority validates a name.
 type ChallengeSource interface {
 	// Challenge returns the certificate for TLS-ALPN-01 (RFC 8737) for a name, or nil if there is no challenge.
 	Challenge(ctx context.Context, name string) (*tls.Certificate, error)
@@ -83,9 +84,9 @@ func checkChainSize(s tls.ConnectionState) error {
 
 // Config returns a configuration for listeners.
 //
-// Clients are asked for a certificate only if the name's account has CAs, or if the CAs cannot be read: a browser with
-// a certificate would prompt its user to choose one. The certificate is optional, since only routes with the policy
-// need one.
+// A handshake requests a certificate only if the name's account has CAs, or if the CAs cannot be read. Otherwise
+// browsers that have a certificate would prompt their users to choose one. The certificate is optional, because only
+// routes with the policy mtls-auth-inbound need one.
 func Config(o Options) *tls.Config {
 	base := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -114,10 +115,10 @@ func Config(o Options) *tls.Config {
 		if slices.Equal(hello.SupportedProtos, []string{challengeProtocol}) {
 			return acmeChallenge(hello, name, source)
 		}
-		switch selected, err := source.Certificate(hello.Context(), name); {
+		switch served, err := source.Certificate(hello.Context(), name); {
 		case err != nil:
 			return nil, err
-		case selected == nil:
+		case served == nil:
 			return unknownName, nil
 		}
 		cas, err := o.Clients.ClientCAs(hello.Context(), name)
@@ -125,16 +126,17 @@ func Config(o Options) *tls.Config {
 		case errors.Is(err, context.Canceled):
 			return nil, err
 		case err != nil:
-			// A route that needs a certificate will report that the CAs are unknown. The other routes work.
+			// Routes that need a certificate will refuse requests, because the CAs are unknown. The other routes
+			// work.
 			o.Log.WarnContext(hello.Context(), "the client CAs of a name could not be looked up", "name", name, "error", err)
 			return certRequested, nil
 		case cas == nil:
 			return nil, nil // use base, which requests no certificate
 		}
 		// Send the names of the CAs, so that clients with several certificates can choose one.
-		selected := certRequested.Clone()
-		selected.ClientCAs = cas
-		return selected, nil
+		withCAs := certRequested.Clone()
+		withCAs.ClientCAs = cas
+		return withCAs, nil
 	}
 	return base
 }
@@ -179,7 +181,8 @@ func acmeChallenge(hello *tls.ClientHelloInfo, name string, source Source) (*tls
 	}, nil
 }
 
-// find returns the source of a name in the client's spelling, and the normalized name.
+// find normalizes the name that a client has sent. It returns the name and its source, or nil if no source owns the
+// name.
 func (o Options) find(sni string) (string, Source) {
 	name := normalize(sni)
 	for _, s := range o.Sources {
@@ -190,5 +193,5 @@ func (o Options) find(sni string) (string, Source) {
 	return name, nil
 }
 
-// normalize returns the form of names in sources.
+// normalize returns a name in lower case, without a dot at its end.
 func normalize(sni string) string { return strings.TrimSuffix(strings.ToLower(sni), ".") }

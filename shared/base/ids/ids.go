@@ -1,7 +1,7 @@
 // Package ids creates the identifiers of contract 1.4: a prefix, an underscore
 // and base62 digits. It also creates UUIDs if the contract requires them.
 //
-// Callers pass randomness and time, so that a test can repeat them.
+// Callers pass the sources of randomness and time, so that tests can create the same identifiers in each run.
 //
 // This is the only file.
 package ids
@@ -44,8 +44,8 @@ func (s *Source) New(prefix string, n int) string {
 }
 
 // Ordered returns prefix_ and n base62 digits that sort by the time of their creation. The first 8 digits are
-// milliseconds, which increase with each identifier of this source. The other digits are random. n is at least 20,
-// which leaves 71 random bits.
+// milliseconds, which increase with each identifier of this source. The other digits are random. n must be at least
+// 20, which leaves 71 random bits.
 func (s *Source) Ordered(prefix string, n int) string {
 	s.mu.Lock()
 	ms := max(s.now().UnixMilli(), s.lastMs+1)
@@ -89,7 +89,7 @@ func (r reader) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Hex returns n random lower-case hexadecimal digits. n is even.
+// Hex returns n random lower-case hexadecimal digits. n must be even.
 func (s *Source) Hex(n int) string {
 	b := make([]byte, n/2)
 	s.read(b)

@@ -75,10 +75,11 @@ func Serial(n *big.Int) string {
 	return strings.ToUpper(hex.EncodeToString(n.Bytes()))
 }
 
-// Name formats an encoded name like RFC 2253, the last part first, with ", " between the parts. It returns "" for an empty name.
+// Name formats an encoded name like RFC 2253, the last part first, with ", " between the parts. It returns "" for an
+// empty name. raw is the name in DER, such as x509.Certificate.RawSubject.
 func Name(raw []byte) string { return strings.Join(parts(raw), ", ") }
 
-// IsName reports whether text is the formatted name, with or without a space after each comma.
+// IsName reports whether text is the name raw as Name formats it, with or without the space after each comma.
 func IsName(text string, raw []byte) bool {
 	all := parts(raw)
 	return text == strings.Join(all, ", ") || text == strings.Join(all, ",")
@@ -135,8 +136,8 @@ func ReadCA(text string, now time.Time) (c *x509.Certificate, problem string) {
 	return c, caProblem(c, now)
 }
 
-// caProblem returns the reason why a certificate cannot be the root of a client's chain:
-// everything that x509.Verify would refuse in it, including its validity period.
+// caProblem returns the reason why a certificate is not accepted as the root of clients' chains, or "" if it is
+// accepted. It refuses what x509.Verify would refuse in the certificate, and the mistakes of commonProblem.
 func caProblem(c *x509.Certificate, now time.Time) string {
 	switch {
 	case !c.BasicConstraintsValid:
@@ -171,7 +172,7 @@ func CanSign(c *x509.Certificate) bool {
 	return c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageDigitalSignature != 0
 }
 
-// publicKeyProblem returns the mistake in a certificate's public key, "" if there is none.
+// publicKeyProblem returns the reason why a certificate's public key is not accepted, or "" if it is accepted.
 func publicKeyProblem(c *x509.Certificate) string {
 	switch key := c.PublicKey.(type) {
 	case *rsa.PublicKey:
@@ -252,7 +253,8 @@ const byteOrderMark = "\ufeff"
 // CertificateBlock is the type of a certificate's block in PEM.
 const CertificateBlock = "CERTIFICATE"
 
-// isDER reports whether a text is DER itself, or its base64 without the lines of PEM.
+// isDER reports whether a text is DER, or the base64 of DER without the lines BEGIN and END. In a text from JSON, the
+// character U+FFFD can replace bytes of the DER.
 func isDER(text string) bool {
 	const sequence = 0x30
 	der := []byte(text)
@@ -290,7 +292,7 @@ func ReadPair(chain, key string, now time.Time) (p Pair, chainProblem, keyProble
 	return readPair(chain, key, func(all []*x509.Certificate) string { return clientProblem(all, now) })
 }
 
-// ReadServerPair is ReadPair for the certificate of a server at a host.
+// ReadServerPair is like ReadPair, for the certificate of the server at a host.
 func ReadServerPair(chain, key, host string, now time.Time) (p Pair, chainProblem, keyProblem string) {
 	return readPair(chain, key, func(all []*x509.Certificate) string { return serverProblem(all, host, now) })
 }
@@ -330,8 +332,8 @@ func readPair(chain, key string, check func([]*x509.Certificate) string) (p Pair
 	return p, "", ""
 }
 
-// clientProblem returns the mistake in a client's chain, "" if there is none. It does
-// not check the chain's root: the server to which the client presents it does.
+// clientProblem returns the mistake in a client's chain, "" if there is none. It does not verify the chain up to a
+// root: the server to which the client presents the chain does that.
 func clientProblem(chain []*x509.Certificate, now time.Time) string {
 	switch leaf := chain[0]; {
 	case leaf.IsCA:
@@ -342,7 +344,8 @@ func clientProblem(chain []*x509.Certificate, now time.Time) string {
 	return handshakeProblem(chain, "client", now)
 }
 
-// serverProblem returns the mistake in the chain of a server at a host, "" if there is none. It does not check the chain's root: clients do.
+// serverProblem returns the mistake in the chain of a server at a host, "" if there is none. It does not verify the
+// chain up to a root: clients do that.
 func serverProblem(chain []*x509.Certificate, host string, now time.Time) string {
 	switch leaf := chain[0]; {
 	case leaf.IsCA:
@@ -436,7 +439,7 @@ func readKey(text string) (key crypto.Signer, problem string) {
 
 var errKeyFormat = errors.New("pki: the key has no known form")
 
-// parseKey tries the three formats independent of the block's type: tools confuse the types.
+// parseKey tries the three formats. It ignores the block's type, because some tools write a wrong one.
 func parseKey(der []byte) (any, error) {
 	if k, err := x509.ParsePKCS8PrivateKey(der); err == nil {
 		return k, nil

@@ -34,8 +34,9 @@ func NewPoller() (*Poller, error) {
 	return &Poller{file, raw}, nil
 }
 
-// Add makes Wait return id one time, when c has data to read or its peer has closed it. If that is already the case, Wait returns id immediately. A
-// socket that this process closes is removed and its id is not returned. The error is net.ErrClosed if c was closed before, os.ErrClosed after Close.
+// Add makes Wait return id one time, when c has data to read or its peer has closed it. If that is already the case,
+// Wait returns id immediately. Call Add again for the next time. If this process closes c, Wait does not return id.
+// The error is net.ErrClosed if c is already closed, and os.ErrClosed after Close.
 func (p *Poller) Add(c syscall.Conn, id uint64) error {
 	conn, err := c.SyscallConn()
 	if err != nil {
@@ -66,8 +67,8 @@ func (p *Poller) Add(c syscall.Conn, id uint64) error {
 // maxReady is the maximum number of sockets that one Wait returns.
 const maxReady = 64
 
-// Wait waits until added sockets are ready, and appends their ids. Only one
-// goroutine can call it at a time. The error is os.ErrClosed after Close.
+// Wait waits until at least one added socket is ready, and appends the ids of up to maxReady ready sockets to ids.
+// Only one goroutine can call it at a time. The error is os.ErrClosed after Close.
 func (p *Poller) Wait(ids []uint64) ([]uint64, error) {
 	var (
 		events [maxReady]unix.EpollEvent

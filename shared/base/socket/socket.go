@@ -1,11 +1,12 @@
-// Package socket hides the differences between operating systems in TCP sockets. It has the errors of connections,
-// reads without waiting, waits for many sockets, and the maximum number of sockets of a process.
+// Package socket hides the differences between operating systems in TCP sockets. It classifies the errors of
+// connections, reads without waiting, waits for many sockets at once, and returns the maximum number of sockets of a
+// process.
 //
 // It does not implement connections: packages net and crypto/tls do. Packages listen
 // and upstream use this package to interpret the errors and descriptors of net.
 //
-// Read socket.go first; socket_unix.go and socket_windows.go have the same
-// functions for each system. poller_linux.go is for many sockets at once.
+// Read socket.go first; socket_unix.go and socket_windows.go have the same functions for each system. poller_linux.go
+// waits for many sockets at once.
 package socket
 
 import (

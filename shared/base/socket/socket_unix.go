@@ -17,7 +17,7 @@ func brokenErrors() [2]error { return [2]error{syscall.ECONNRESET, syscall.EPIPE
 // ErrWouldBlock is the error that Read returns if a socket has nothing to read now.
 const ErrWouldBlock = syscall.EAGAIN
 
-// Read reads from a non-blocking socket without waiting. It returns 0 at the end.
+// Read reads from a non-blocking socket without waiting. It returns 0 and no error at the end of the stream.
 func Read(fd uintptr, p []byte) (int, error) { return syscall.Read(int(fd), p) }
 
 // Idle reports whether a socket is open and has nothing to read. peek

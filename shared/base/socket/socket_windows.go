@@ -17,7 +17,7 @@ func brokenErrors() [2]error { return [2]error{windows.WSAECONNRESET, windows.WS
 // ErrWouldBlock is the error that Read returns if a socket has nothing to read now.
 const ErrWouldBlock = syscall.EAGAIN
 
-// Read reads from a socket without waiting. It returns 0 at the end.
+// Read reads from a socket without waiting. It returns 0 and no error at the end of the stream.
 func Read(fd uintptr, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -42,12 +42,13 @@ const pollRead = 0x0100 | 0x0200 // POLLRDNORM | POLLRDBAND
 
 var wsaPoll = windows.NewLazySystemDLL("ws2_32.dll").NewProc("WSAPoll")
 
-// Idle reports whether a socket is open and has nothing to read: WSAPoll reports data, an end and an error alike. Other systems use peek.
+// Idle reports whether a socket is open and has nothing to read. WSAPoll returns a socket that has data, an end or an
+// error. The second parameter is used only on other systems.
 func Idle(fd uintptr, _ []byte) bool {
 	poll := pollFD{fd: fd, events: pollRead}
 	n, _, _ := wsaPoll.Call(uintptr(unsafe.Pointer(&poll)), 1, 0) //nolint:gosec // G103: as LazyProc.Call wants it
 	return n == 0
 }
 
-// MaxDescriptors returns the maximum number of open sockets of the process. Windows has no such limit: its sockets only take memory.
+// MaxDescriptors returns a number of sockets that a process can have open. Windows has no limit except its memory.
 func MaxDescriptors() uint64 { return 16_384 }

@@ -79,6 +79,8 @@ func template(name string, now time.Time) *x509.Certificate {
 	}
 }
 
+// sign creates a key, and a certificate for it that issuer signs. If issuer is nil, the certificate is self-signed. The
+// returned Cert has no chain.
 func sign(t testing.TB, template *x509.Certificate, issuer *Cert, changes []Change) Cert {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -145,7 +147,7 @@ func (c Cert) Pool() *x509.CertPool {
 	return pool
 }
 
-// Issue creates the certificate of a server for a signing request. The returned Cert has no Key.
+// Issue creates the certificate of a server for a signing request, and signs it with c. The returned Cert has no Key.
 func (c Cert) Issue(t testing.TB, csr *x509.CertificateRequest, now time.Time, changes ...Change) Cert {
 	t.Helper()
 	template := template(csr.DNSNames[0], now)
