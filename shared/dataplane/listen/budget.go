@@ -20,7 +20,7 @@ type Budget struct {
 	mu        sync.Mutex
 	listeners []*counts
 	heads     largeHeads
-	refused   int // number of refused connections that were not closed yet
+	refused   int // number of refused connections that wait until their clients have read the refusal
 }
 
 // NewBudget returns a Budget for this number of connections. 0 means
@@ -57,8 +57,8 @@ func (b *Budget) maxRefused() int {
 }
 
 const (
-	// maxDefaultConnections limits the default if there are many
-	// descriptors. This number of idle connections takes 0.4 GB of memory.
+	// maxDefaultConnections limits the default if there are many descriptors. As many idle connections take 0.4 GB of
+	// memory.
 	maxDefaultConnections = 65_536
 	// reservedDescriptors is the number of descriptors for the process itself: 500 tables of the store, its log, objects,
 	// backups, listeners, logs and the children of builds. A store that cannot open a table ends the process.

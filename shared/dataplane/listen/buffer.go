@@ -2,7 +2,7 @@ package listen
 
 import "sync"
 
-// bufSize is the initial size of a buffer: most heads fit.
+// bufSize is the initial size of a buffer. Most heads fit into it.
 const bufSize = 4 << 10
 
 // bufPool reuses buffers between connections. An idle connection has no buffer.
@@ -21,7 +21,7 @@ func (p *bufPool) put(b []byte) {
 	}
 }
 
-// bufferBytes stores received bytes in the buffer, and creates it if there is none.
+// bufferBytes appends received bytes to the buffer. It creates the buffer if there is none.
 func (c *conn) bufferBytes(b []byte) {
 	if c.buf == nil {
 		c.growBuf()
@@ -45,7 +45,8 @@ func (c *conn) growBuf() {
 	c.server.bufs.put(old)
 }
 
-// releaseBuf releases the buffer after all its bytes were returned.
+// releaseBuf returns the buffer to the pool, if the connection has one. The buffer must have no bytes that Read has
+// not returned.
 func (c *conn) releaseBuf() {
 	if c.buf == nil {
 		return

@@ -16,10 +16,10 @@ import (
 	"github.com/gatewright/gatewright/shared/base/framing"
 )
 
-// conn is a client's connection. For HTTP/1.1 without StandardHTTP, net/http receives a head from it only
-// after the head is complete and was checked, and receives no byte of a request before the previous request has
-// its response. So conn and net/http can't disagree about where a request begins. If net/http
-// nevertheless mistakes other bytes for a request, enterHandler refuses that request.
+// conn is a client's connection. For HTTP/1.1 without StandardHTTP, net/http receives a head from it only after the
+// head is complete and was checked, and receives no byte of a request before the previous request has its response.
+// So conn and net/http can't disagree about where a request begins. If net/http nevertheless mistakes other bytes for
+// a request, enterHandler refuses that request.
 //
 // Read is called by one goroutine at a time, and net/http's own locks synchronize the fields that Read
 // changes. ConnState hooks run between two reads. A handler can start while net/http already reads one byte
@@ -42,7 +42,8 @@ type conn struct {
 	// head is the connection's part of the budget of large heads.
 	head headBytes
 
-	// standard is the state of a connection that net/http reads itself, nil for any other connection. The pointer never changes.
+	// standard is the state of a connection that net/http reads itself (StandardHTTP), nil for any other connection.
+	// The pointer never changes.
 	standard *standard
 
 	stage stage
@@ -60,36 +61,35 @@ type conn struct {
 	// handlerStarted is set when a handler starts, until the next
 	// request. Bytes that are written before are net/http's own response.
 	handlerStarted bool
-	// replaced is set if our refusal has replaced a response of net/http.
-	replaced bool
+	replaced       bool    // our refusal has replaced a response of net/http
+	oneByte        [1]byte // the buffer of waitForByte
 
-	oneByte [1]byte
-
-	// mayBeSending is set if the client may still be sending, disconnected if no more bytes arrive, and
-	// notReading if the client reads nothing. parking is set if net/http's next Close parks the connection.
-	// closed is set by the first Close or closeFlooding, and finished when the connection releases what it holds.
+	// mayBeSending is set if the client may still be sending, disconnected if no more bytes will arrive, and
+	// notReading if a write has ended because the client does not read. parking is set if net/http's next Close parks
+	// the connection. closed is set by the first Close or closeFlooding, and finished when the connection releases
+	// what it holds.
 	mayBeSending, disconnected, notReading, parking, closed, finished atomic.Bool
 	// finalWrite is set while the last bytes of the connection are written, which must not block for long.
 	finalWrite atomic.Bool
-	// idleSince is responseInFlight while a response is written that does not say
-	// that the connection ends. If such a response has ended after AnnounceShutdown,
-	// idleSince is the time of its end, in nanoseconds since 1970. Otherwise it is 0.
+	// idleSince is responseInFlight while a response is written that does not end the connection. If such a response
+	// has ended after AnnounceShutdown, idleSince is the time of its end, in nanoseconds since 1970. Otherwise it is
+	// 0.
 	idleSince atomic.Int64
 
-	mu                     sync.Mutex // guards the fields below
-	requestedDeadline      time.Time  // the read deadline that net/http or a handler has set
-	ownDeadline            time.Time  // our own deadline
-	appliedDeadline        time.Time
+	mu                     sync.Mutex    // guards the fields below
+	requestedDeadline      time.Time     // the read deadline that net/http or a handler has set
+	ownDeadline            time.Time     // our own deadline
+	appliedDeadline        time.Time     // the read deadline that Conn has now
 	pauseTimer             *time.Timer   // runs during a pause, nil before the first pause
 	deadlineSet            chan struct{} // receives a value when a deadline is set during a pause
-	paused                 bool
-	reading                bool // set during a read
-	readsBody              bool // the read is for the body
-	bodyStalled            bool // the body must end as if it stalled
-	bodyUnneeded           bool
-	tunneled               bool
-	writeDeadline          time.Time // the current write deadline
-	requestedWriteDeadline time.Time // set by net/http or a handler
+	paused                 bool          // set during a pause (delayReadAhead)
+	reading                bool          // set during a read
+	readsBody              bool          // the read is for the body
+	bodyStalled            bool          // the body must end as if it stalled
+	bodyUnneeded           bool          // the rest of the body is not needed (markBodyUnneeded)
+	tunneled               bool          // a handler has taken over the connection
+	writeDeadline          time.Time     // the current write deadline
+	requestedWriteDeadline time.Time     // set by net/http or a handler
 }
 
 // stage says which kind of bytes is read next.
@@ -169,9 +169,9 @@ func (c *conn) copyAvailable(p []byte) int {
 	return n
 }
 
-// readHead reads a head. A common request arrives in one piece and is read into p directly: readHead then returns
-// its number of bytes. If it returns 0 and no error, the head is available in buf, or only a part of it has
-// arrived, which is in buf; then Read calls readHead again.
+// readHead reads a head. A common request arrives in one piece and is read into p directly: readHead then returns its
+// number of bytes. If it returns 0 and no error, the head is available in buf, or only a part of it has arrived,
+// which is in buf; then Read calls readHead again.
 func (c *conn) readHead(p []byte) (int, error) {
 	c.skipLineEnds()
 	if c.buf == nil && len(p) >= bufSize {
@@ -287,7 +287,7 @@ func (c *conn) headReadError(err error) error {
 	return err
 }
 
-// beginRequest starts a request after its head is complete.
+// beginRequest prepares the connection for the body of a request whose head is complete.
 func (c *conn) beginRequest(h framing.Head) {
 	c.body, c.stage, c.responding = h.Body, inBody, true
 	c.headDeadline, c.skippedLineEnds = time.Time{}, 0
@@ -297,7 +297,7 @@ func (c *conn) beginRequest(h framing.Head) {
 	c.mu.Unlock()
 }
 
-// updateStage updates the state after the body has advanced.
+// updateStage updates the state after body.Consume, which has returned err.
 func (c *conn) updateStage(err error) {
 	if err != nil {
 		c.readErr = err
@@ -309,7 +309,7 @@ func (c *conn) updateStage(err error) {
 	}
 }
 
-// readBody reads a part of the body. If the body ends with it, readBody keeps the bytes that follow the body.
+// readBody reads a part of the body. If it also reads bytes that follow the body, it keeps them in buf.
 func (c *conn) readBody(p []byte) (int, error) {
 	n, stalled, unneeded, err := c.readBodyBytes(p)
 	if n == 0 {
@@ -373,7 +373,7 @@ func (c *conn) readAhead(p []byte) (int, error) {
 	return 0, nil
 }
 
-// noteReadError records that no more bytes will arrive.
+// noteReadError records that no more bytes will arrive, unless err is a timeout or parks the connection.
 func (c *conn) noteReadError(err error) {
 	if err != nil && !isTimeout(err) && !errors.Is(err, errParked) {
 		c.disconnected.Store(true)
@@ -408,7 +408,7 @@ func (c *conn) onIdle() {
 	c.responding, c.handlerStarted = false, false
 }
 
-// onHijacked is called after a handler has taken over the connection.
+// onHijacked is called after a handler has taken over the connection, for example for an upgrade to another protocol.
 func (c *conn) onHijacked() {
 	c.stage = inTunnel
 	c.releaseHead()
@@ -419,7 +419,8 @@ func (c *conn) onHijacked() {
 	_ = c.applyReadDeadline()
 }
 
-// refuse writes a refusal instead of a handler's response, and ends the connection. Earlier responses were written already.
+// refuse writes a refusal instead of a handler's response. Its error makes net/http close the connection. Earlier
+// responses were written before.
 func (c *conn) refuse(r *framing.Refusal) error {
 	c.mayBeSending.Store(true)
 	c.writeRefusal(r)
@@ -449,8 +450,8 @@ func (c *conn) CloseWrite() error {
 // is closed with unread bytes is reset, and its response may be lost (RFC 9112, section 9.6).
 const lingerTimeout = 5 * time.Second
 
-// Close implements net.Conn. It does not wait for the client, except over TLS: there it
-// waits for at most refusalTimeout until the close_notify alert is written.
+// Close implements net.Conn. After tryPark, it parks the connection instead. It does not wait for the client, except
+// over TLS: there it waits for at most refusalTimeout until the close_notify alert is written.
 func (c *conn) Close() error {
 	if c.parking.Swap(false) {
 		c.park()
@@ -471,13 +472,14 @@ func (c *conn) Close() error {
 	return c.closeOnce()
 }
 
+// linger closes the connection of a client that is still sending, after the client can have read the response.
 func (c *conn) linger() {
 	c.finalWrite.Store(true)
 	drain(c.Conn)
 	_ = c.closeOnce()
 }
 
-// closeOnce closes the connection at its first call.
+// closeOnce closes the connection and releases what it holds. Only its first call has an effect.
 func (c *conn) closeOnce() error {
 	if c.finished.Swap(true) {
 		return net.ErrClosed

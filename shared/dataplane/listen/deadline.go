@@ -7,7 +7,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/framing"
 )
 
-// read reads until the deadline, if it is not zero.
+// read reads from the connection. It returns a timeout error at the deadline, or at an earlier deadline that net/http
+// has set. The zero deadline means none.
 func (c *conn) read(p []byte, deadline time.Time) (int, error) {
 	c.mu.Lock()
 	c.ownDeadline, c.reading = deadline, true
@@ -69,9 +70,9 @@ func (c *conn) markBodyUnneeded() {
 	}
 }
 
-// applyReadDeadline sets the earlier one of the two read deadlines, if it differs from the current deadline. It
-// is called before and during a read, because net/http sets most of its deadlines for reads that never happen.
-// The caller holds mu.
+// applyReadDeadline sets the connection's read deadline to the earlier one of requestedDeadline and ownDeadline, if
+// it differs from the current deadline. It is called before and during a read, because net/http sets most of its
+// deadlines for reads that never happen. The caller holds mu.
 func (c *conn) applyReadDeadline() error {
 	deadline := c.requestedDeadline
 	if deadline.IsZero() || !c.ownDeadline.IsZero() && c.ownDeadline.Before(deadline) {
@@ -163,13 +164,14 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// writeChecks is the number of checks per SendTimeout whether the client has read anything. A check does
-// not know when the client has read its last byte. So the connection of a client that reads nothing may be
-// closed up to two check intervals late: the second one passes if the system's buffer still accepts bytes.
+// writeChecks is the number of checks in each SendTimeout. A check finds out whether the client has read anything
+// since the last check, but not when. So the connection of a client that has stopped reading may be closed late: by
+// up to one check interval, or by two if the system's buffer still accepted bytes.
 const writeChecks = 10
 
-// extendWriteDeadline sets the deadline of a write to the next check, or to end if that is earlier. It
-// changes the deadline only if less than half of the interval remains, so most writes need no new deadline.
+// extendWriteDeadline sets the deadline of a write to the time of the next check, or to end if that is earlier. It
+// does nothing if net/http or a handler has set a write deadline. It changes the deadline only if less than half of
+// the interval remains, so most writes need no new deadline.
 func (c *conn) extendWriteDeadline(now, end time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,14 +224,15 @@ func (c *conn) write(p []byte) (int, error) {
 	}
 }
 
+// hasWriteDeadline reports whether net/http or a handler has set a write deadline.
 func (c *conn) hasWriteDeadline() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.requestedWriteDeadline.IsZero()
 }
 
-// replaceRefusal writes a problem with the status of net/http's own response. If net/http
-// refuses something else after the last request, it was a part of a body, and gets no response.
+// replaceRefusal writes a problem with the status of net/http's own response. net/http can also mistake a part of a
+// body for a request and refuse it. replaceRefusal then writes nothing.
 func (c *conn) replaceRefusal(p []byte) (int, error) {
 	switch {
 	case c.replaced:

@@ -40,8 +40,8 @@ func goAway(lastStream, code uint32) []byte {
 	return binary.BigEndian.AppendUint32(out, code)
 }
 
-// framedConn is the HTTP/2 connection that net/http writes frames to. It parses the headers of
-// these frames, so it knows where another frame can be inserted. It does not parse incoming frames.
+// framedConn is an HTTP/2 connection as net/http receives it. It parses the headers of the frames that net/http
+// writes, so it knows where another frame can be inserted. It does not parse incoming frames.
 //
 // It is not a *tls.Conn, because net/http would bypass it. net/http
 // serves it as a connection without TLS, although TLS is below it.
@@ -126,7 +126,8 @@ func (f *framedConn) sendDueGoAway() error {
 	return err
 }
 
-// goAwayDelay is how long the GOAWAY waits for a response on the connection. After that it is sent without a response.
+// goAwayDelay is how long the GOAWAY waits for a response on the connection, before which it is sent. If there is
+// none, the GOAWAY is sent after this time.
 const goAwayDelay = time.Second
 
 // sendGoAway sends the GOAWAY now, or after the current frame, unless one was already sent.

@@ -62,12 +62,13 @@ func (l *largeHeads) hasCapacity(from netip.Addr, n int) bool {
 
 // headBytes is the part of the budget of large heads that a connection holds. The budget's mutex guards it.
 type headBytes struct {
-	// reserved is the number of bytes that the connection holds. buffered is the number of them that are in its own buffer.
+	// reserved is the number of bytes that the connection holds. buffered is the number of these bytes that are in
+	// its own buffer, and not in net/http.
 	reserved, buffered int
 }
 
-// reserveHead takes bytes for a buffer of this size from the budget, and reports
-// whether the budget has enough. A connection that has ended gets no bytes.
+// reserveHead takes bytes for a buffer of this size from the budget, and reports whether the budget has enough. It
+// takes no bytes for a connection that has ended, and returns false if such a connection needs more bytes.
 func (c *conn) reserveHead(size int) bool {
 	b := c.server.counts.Budget
 	b.mu.Lock()
@@ -83,7 +84,8 @@ func (c *conn) reserveHead(size int) bool {
 	return true
 }
 
-// setBufferedHead records the size of the connection's buffer. net/http now has the other bytes that the connection holds.
+// setBufferedHead records that the connection's own buffer has this size now. The connection still holds the other
+// bytes, which net/http has received.
 func (c *conn) setBufferedHead(size int) {
 	b := c.server.counts.Budget
 	b.mu.Lock()
@@ -111,7 +113,8 @@ func (c *conn) release() {
 	c.server.counts.release(c.limitAddr)
 }
 
-// growHead enlarges the buffer for more of a head, or refuses the head.
+// growHead enlarges the buffer for more of a head. If the budget has not enough bytes, it refuses the head and
+// returns an error.
 func (c *conn) growHead() error {
 	if !c.reserveHead(2 * cap(c.buf)) {
 		return c.refuse(errTooManyHeadBytes)

@@ -46,16 +46,17 @@ const protocolHTTP2 = "h2"
 // http2State is the HTTP/2 state of a connection. Each stream is a request with its response.
 type http2State struct {
 	frames *framedConn
-	// headTimer ends a connection if no head arrives in time.
+	// headTimer ends a connection if its first head does not arrive in time.
 	headTimer *time.Timer
 	// running is the number of streams with a running handler.
 	running atomic.Int32
-	// allowedBytes is the number of bytes that may still arrive because of earlier requests and responses. Only reads reduce it.
+	// allowedBytes is the number of bytes that earlier requests and responses still allow the client to send. Only
+	// reads reduce it.
 	allowedBytes atomic.Int64
-	overhead     *rate.Limiter
+	overhead     *rate.Limiter // limits the bytes beyond allowedBytes
 	// cancelCredit is the number of requests with a response minus the number of canceled requests, from 0 to maxCanceled.
 	cancelCredit atomic.Int32
-	canceled     *rate.Limiter
+	canceled     *rate.Limiter // limits the canceled requests beyond cancelCredit
 }
 
 // newHTTP2 returns net/http's server for HTTP/2 connections. It is separate from the
@@ -103,7 +104,8 @@ func (c *conn) startHTTP2(secure *tls.Conn) {
 		overhead: rate.NewLimiter(overheadPerSecond, overheadBurst),
 		canceled: rate.NewLimiter(canceledPerSecond, maxCanceled),
 	}
-	c.http2.headTimer = time.AfterFunc(math.MaxInt64, func() { _ = secure.NetConn().Close() }) // a read is pending
+	// Closing the connection below TLS ends net/http's pending read.
+	c.http2.headTimer = time.AfterFunc(math.MaxInt64, func() { _ = secure.NetConn().Close() })
 	c.http2.headTimer.Reset(c.server.settings.HeaderTimeout)
 	if !c.server.http2Listener.deliver(c.http2.frames) {
 		_ = c.closeOnce()
@@ -123,6 +125,7 @@ func newChanListener() chanListener {
 	return chanListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
+// deliver passes a connection to Accept. It returns false if the listener is closed.
 func (l *chanListener) deliver(c net.Conn) bool {
 	select {
 	case l.conns <- c:
@@ -229,8 +232,9 @@ func (s *http2State) allowRead(n int, now time.Time) bool {
 	return excess == 0 || s.overhead.AllowN(now, excess)
 }
 
-// recordEnd counts requests with a response and canceled requests. A client that starts and cancels
-// requests makes us call upstreams, and needs only two frames per request (rapid reset, CVE-2023-44487).
+// recordEnd counts requests with a response and canceled requests, and ends the connection of a client that cancels
+// too many. A client that starts and cancels requests makes us call upstreams, and needs only two frames per request
+// (rapid reset, CVE-2023-44487).
 func (c *conn) recordEnd(ctx context.Context) {
 	state := c.http2
 	if ctx.Err() == nil {

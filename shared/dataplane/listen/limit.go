@@ -9,9 +9,9 @@ import (
 	"github.com/gatewright/gatewright/shared/base/clientaddr"
 )
 
-// limitedListener accepts connections up to the limits per address and in total. It writes a refusal to
-// a connection above the limit, except over TLS, and closes it. If it left the connection in the kernel's queue
-// instead, the client would wait without knowing the reason until other clients close their connections.
+// limitedListener accepts connections up to the limits per address and in total. It closes a connection above a
+// limit, after it has written a refusal, which it does not write over TLS. If it left the connection in the kernel's
+// queue instead, the client would wait for other clients to close their connections, and would not know why.
 type limitedListener struct {
 	net.Listener
 	server *Server
@@ -83,12 +83,13 @@ func (s *Server) countedAddress(a net.Addr) netip.Addr {
 	return clientaddr.Canonical(from)
 }
 
-// counts counts the connections of a listener within the budget of the process. The budget's mutex guards it.
+// counts has the numbers of a listener's connections, and the budget of the process to which they count. The budget's
+// mutex guards the numbers.
 type counts struct {
 	*Budget
 	maxPerAddress int
 
-	total      int
+	total      int // connections and streams
 	streams    int // concurrent HTTP/2 requests that count as connections
 	perAddress map[netip.Addr]int
 }
@@ -129,8 +130,8 @@ func (c *counts) reserveLocked(from netip.Addr) bool {
 	return true
 }
 
-// assign counts a connection for an address, after the connection was
-// counted in total. It reports whether the address was below its limit.
+// assign counts a connection for an address. The connection already counts in total. assign returns false, and does
+// not count the connection, if the address has reached its limit.
 func (c *counts) assign(to netip.Addr) bool {
 	if !to.IsValid() {
 		return true
@@ -144,7 +145,7 @@ func (c *counts) assign(to netip.Addr) bool {
 	return true
 }
 
-// release subtracts an ended connection from the counts.
+// release subtracts an ended connection or stream from the counts.
 func (c *counts) release(from netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -97,7 +97,7 @@ type Options struct {
 	// Budget limits the connections of all listeners of the process together.
 	// nil means a budget of Settings.Connections for this listener alone.
 	Budget *Budget
-	// PathBytes is the size of the longest path of a request. 0 means framing.MaxPathBytes.
+	// PathBytes is the maximum size of a request's path. 0 means framing.MaxPathBytes.
 	PathBytes int
 }
 
@@ -117,10 +117,10 @@ type Server struct {
 	bufs          bufPool
 	counts        counts
 	bodies        *bodies.Budget
-	// draining is set when each connection must end after its current request.
+	// draining is set by AnnounceShutdown: each HTTP/1.1 connection then ends after its next response.
 	draining atomic.Bool
 	shutdown shutdownState
-	// closed is set when connections end immediately, without a TLS close_notify alert.
+	// closed is set by Close: connections then end immediately, without a TLS close_notify alert.
 	closed atomic.Bool
 }
 
@@ -179,7 +179,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve serves l until Shutdown or Close. It then returns http.ErrServerClosed. Call it only once.
+// Serve serves l until Shutdown or Close, and then returns http.ErrServerClosed. If l fails before, Serve returns the
+// error of l. Call Serve only once.
 func (s *Server) Serve(l net.Listener) error {
 	go func() { _ = s.http.Serve(&s.parked) }()
 	go func() { _ = s.http2.Serve(&s.http2Listener) }()
@@ -190,17 +191,17 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// AnnounceShutdown announces the shutdown; further calls have no effect. Each HTTP/1.1 response
-// whose head is not written yet is the last one of its connection, and has the field Connection:
-// close. HTTP/2 clients receive a GOAWAY: they start no further requests, and the requests that they
-// have started get responses. Clients then open new connections, for which a load balancer chooses
-// another server. So Shutdown does not close a connection on which a request is about to arrive.
+// AnnounceShutdown announces the shutdown; further calls have no effect. The next response of each HTTP/1.1
+// connection whose head is not written yet has the field Connection: close, and the connection ends after it. HTTP/2
+// clients receive a GOAWAY: they start no further requests, and the requests that they have started get responses.
+// Clients then open new connections, for which a load balancer chooses another server. So Shutdown does not close a
+// connection on which a request is about to arrive.
 func (s *Server) AnnounceShutdown() {
 	s.draining.Store(true)
 	s.shutdown.announce(time.Now())
 }
 
-// Connections returns the number of connections.
+// Connections returns the number of open connections that count for the limits.
 func (s *Server) Connections() int {
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
@@ -262,9 +263,9 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	rw.beginResponse() // needed if the handler has written nothing
 }
 
-// clientAddr returns an address that represents all addresses of a request's client.
-// It returns the zero value if the client is not known: if a trusted proxy has not sent its address, or if
-// the request has no trusted proxy and there is no limit per address, as behind a load balancer.
+// clientAddr returns an address that represents all addresses of a request's client. It returns the zero value if the
+// client is not known: if a trusted proxy has not sent the client's address, or if the peer is not a trusted proxy
+// and there is no limit per address. In the second case, the peer can be a load balancer.
 func (s *Server) clientAddr(r *http.Request) netip.Addr {
 	origin := forwarded.Parse(r, s.settings.TrustedProxies)
 	if origin.Trusted && origin.Client == origin.Peer || !origin.Trusted && s.settings.ConnectionsPerAddress == 0 {
@@ -279,11 +280,13 @@ func (s *Server) clientAddr(r *http.Request) netip.Addr {
 type responseWriter struct {
 	http.ResponseWriter
 	conn *conn
-	// hasBody is set if the request has a body. duplex is set if the handler reads the
-	// body while it writes the response. headWritten is set after the head was written.
+	// hasBody is set if the request has a body. duplex is set if the handler reads the body while it writes the
+	// response. headWritten is set when the response begins.
 	hasBody, duplex, headWritten bool
 }
 
+// beginResponse is called before each write of the response. At its first call, it decides whether the connection ends
+// after the response.
 func (w *responseWriter) beginResponse() {
 	if !w.headWritten {
 		w.headWritten = true

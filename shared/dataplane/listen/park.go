@@ -32,8 +32,9 @@ func (c *conn) nextParkTime(now time.Time) time.Time {
 // errParked ends net/http's read of a connection that is parked.
 var errParked = errors.New("listen: the connection is parked")
 
-// tryPark marks a connection for parking after a read without bytes until parkAt, and reports
-// whether it did. It does not if the connection was closed, or if its own deadline has passed.
+// tryPark marks a connection, so that net/http's next Close parks it. It is called after a read that received no byte
+// until parkAt. It returns false, and does not mark the connection, if the connection was closed, if parkAt is not
+// reached, or if the connection ends at parkAt or before.
 func (c *conn) tryPark(parkAt time.Time) bool {
 	if c.closed.Load() || time.Now().Before(parkAt) {
 		return false
@@ -57,7 +58,7 @@ func (c *conn) idleDeadline() time.Time {
 	return c.requestedDeadline
 }
 
-// park parks the connection after net/http has released it.
+// park parks the connection, which net/http has closed and does not use any more.
 func (c *conn) park() {
 	// fail belongs to the last request, which has ended. The other two are created again when they are needed.
 	c.fail, c.pauseTimer, c.deadlineSet = nil, nil, nil
@@ -66,8 +67,9 @@ func (c *conn) park() {
 	}
 }
 
-// waitForByte waits for the next byte in a read. It is used if the system can't
-// watch many connections at once, and to read a byte that is known to have arrived.
+// waitForByte reads the next byte of a parked connection and returns the connection to net/http, or closes it at its
+// deadline. It is used if the system can't watch many connections at once, and to read a byte that is known to have
+// arrived.
 func (c *conn) waitForByte() {
 	s := &c.server.parked
 	if !s.addWaiting(c) {
@@ -101,10 +103,10 @@ type parkedConns struct {
 	closeOnce sync.Once
 
 	mu      sync.Mutex         // guards the fields below
-	waiting map[*conn]struct{} // each has a goroutine; nil after the end
-	// readiness reports which connections of parked have bytes to read. It is nil before its first use,
-	// after the end, and if the system does not support it or has no resources for it. The connections
-	// of parked have no goroutine. unsupported is set if the system has no such function.
+	waiting map[*conn]struct{} // each has a goroutine; nil after closeAll
+	// readiness reports which connections of parked have bytes to read. It is nil before its first use, after
+	// closeAll, and if the system does not support it or has no resources for it. The connections of parked have no
+	// goroutine. unsupported is set if the system has no such function.
 	readiness   *socket.Poller
 	unsupported bool
 	parked      map[uint64]parkedConn
@@ -126,8 +128,8 @@ func newParkedConns() parkedConns {
 	}
 }
 
-// startReadiness opens readiness if the system supports it. If the system lacks resources, a later
-// call tries again, and until then each parked connection has a goroutine. The caller holds mu.
+// startReadiness creates readiness if the system supports it. If the system lacks resources, a later call tries
+// again, and until then each parked connection has a goroutine. The caller holds mu.
 func (pc *parkedConns) startReadiness() {
 	if pc.readiness != nil || pc.unsupported || pc.waiting == nil {
 		return
@@ -154,7 +156,8 @@ func (pc *parkedConns) waitReadable(readiness *socket.Poller) {
 	}
 }
 
-// park parks a connection without a goroutine, and reports whether that was possible.
+// park parks a connection without a goroutine. It returns false if that is not possible, so that the caller must wait
+// for the next byte itself.
 func (pc *parkedConns) park(c *conn) bool {
 	wire, ok := c.wire.(syscall.Conn)
 	if !ok {
@@ -193,6 +196,7 @@ func (pc *parkedConns) takeParked(id uint64) *conn {
 	return entry.conn
 }
 
+// addWaiting adds a connection to waiting. After closeAll, it does nothing and returns false.
 func (pc *parkedConns) addWaiting(c *conn) bool {
 	pc.mu.Lock()
 	defer pc.mu.Unlock()
@@ -203,6 +207,7 @@ func (pc *parkedConns) addWaiting(c *conn) bool {
 	return true
 }
 
+// removeWaiting removes a connection from waiting. It returns false after closeAll, which closes the connection.
 func (pc *parkedConns) removeWaiting(c *conn) bool {
 	pc.mu.Lock()
 	defer pc.mu.Unlock()
@@ -213,6 +218,7 @@ func (pc *parkedConns) removeWaiting(c *conn) bool {
 	return true
 }
 
+// resume passes a connection to net/http, which receives it from Accept. It returns false after closeAll.
 func (pc *parkedConns) resume(c *conn) bool {
 	select {
 	case pc.resumed <- c:

@@ -33,8 +33,8 @@ var (
 	}
 )
 
-// refusalFromResponse returns the refusal for a request that net/http has refused,
-// with the status in its response, or 400 if the response has no known status.
+// refusalFromResponse returns the refusal for a request that net/http has refused. p is the beginning of net/http's
+// response. The refusal has the status of this response, or 400 if that is not a known status.
 func refusalFromResponse(p []byte) *framing.Refusal {
 	_, rest, _ := bytes.Cut(p, []byte(" "))
 	if len(rest) < 3 {
@@ -120,6 +120,7 @@ func (re *refusals) logMissingProxyHeader(proxy net.Addr, err error) {
 	re.log.Warn("a proxy's connection has no PROXY header", "proxy", from, "error", err, "untold", re.unlogged.Swap(0))
 }
 
+// problemBody returns the body of the response with a refusal: a problem document with the ID of the refusal.
 func problemBody(r *framing.Refusal, id string, at time.Time) []byte {
 	body, err := json.Marshal(api.Problem{
 		Type:   "https://httpproblems.com/http-status/" + strconv.Itoa(r.Status),

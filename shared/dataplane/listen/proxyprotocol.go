@@ -16,13 +16,14 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// The limits of a PROXY header. A proxy has the header ready when it connects, so it has less time than a
-// client has for a head. A header with all defined fields except client certificates has a few hundred bytes.
+// The limits of a PROXY header. A proxy has the header ready when it connects, so the timeout of the header is
+// shorter than the timeout of a client's head. A header with all defined fields except client certificates has a few
+// hundred bytes.
 const (
 	proxyHeaderTimeout = 5 * time.Second
-	maxProxyHeader     = 4 << 10
-	maxProxyHeaderV1   = 107 // of version 1
-	proxyHeaderPrefix  = 16  // of version 2; its last two bytes are the length of the rest
+	maxProxyHeader     = 4 << 10 // of version 2, without its prefix
+	maxProxyHeaderV1   = 107     // of version 1
+	proxyHeaderPrefix  = 16      // of version 2; its last two bytes are the length of the rest
 )
 
 var (
@@ -133,6 +134,8 @@ func DialLocal(ctx context.Context, address string, settings config.Listener) (n
 	return c, nil
 }
 
+// readProxyHeaderBytes reads the bytes of a PROXY header of either version, and no byte after it. It does not check the
+// content, except for the signature and the length.
 func readProxyHeaderBytes(from io.Reader) ([]byte, error) {
 	head := make([]byte, proxyHeaderPrefix, maxProxyHeaderV1)
 	if _, err := io.ReadFull(from, head[:1]); err != nil {

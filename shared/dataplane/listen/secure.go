@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/framing"
 )
 
-// negotiatedHTTP reports whether a handshake has negotiated HTTP. The configuration
-// can allow another protocol: acme-tls/1, which ends with the handshake.
+// negotiatedHTTP reports whether a handshake has negotiated HTTP. The other protocol that the configuration can allow
+// is acme-tls/1. Its connections end after the handshake.
 func negotiatedHTTP(state tls.ConnectionState) bool {
 	switch state.NegotiatedProtocol {
 	case "", "http/1.1", protocolHTTP2:
@@ -22,9 +22,9 @@ func negotiatedHTTP(state tls.ConnectionState) bool {
 	return false
 }
 
-// wireConn is the connection below TLS. Its writes have the timeout for slow clients. The timeout applies
-// below TLS, because a TLS connection can't be used after a write has exceeded a deadline. Its reads end
-// an HTTP/2 connection that receives too many bytes (allowRead).
+// wireConn is the connection below TLS. Its writes have the timeout for slow clients. They have it below TLS, because
+// a TLS connection can't be used after one of its own writes has exceeded a deadline. Its reads end an HTTP/2
+// connection that receives too many bytes (allowRead).
 type wireConn struct {
 	net.Conn
 	c *conn
@@ -75,9 +75,9 @@ func (wc wireConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// closeGracefully closes the connection below TLS. TLS first writes a close_notify alert.
-// That write can block, and it waits for pending writes of TLS itself. closeGracefully
-// sends no alert to a client that reads nothing, and no alerts after Close of the server.
+// closeGracefully closes the connection. Over TLS, it first sends a close_notify alert, except to a client that reads
+// nothing, and after Close of the server. The write of the alert can block, and it waits for other pending writes, so
+// it ends after refusalTimeout.
 func (c *conn) closeGracefully() error {
 	wire := wireConn{c.wire, c}
 	if c.Conn == c.wire || c.notReading.Load() || c.server.closed.Load() {
@@ -92,9 +92,9 @@ func (c *conn) closeGracefully() error {
 // maxConcurrentCloses is the maximum number of concurrent TLS closings during a shutdown.
 const maxConcurrentCloses = 1000
 
-// closeAllGracefully closes connections concurrently, in slightly more time than
-// one connection needs. Connections that are still open after that time get no
-// close_notify alert, so that clients that read nothing do not delay the shutdown.
+// closeAllGracefully closes connections concurrently, and returns after little more than refusalTimeout. Connections
+// whose turn comes after that time get no close_notify alert, so that clients that read nothing do not delay the
+// shutdown.
 func closeAllGracefully(conns []*conn) {
 	var g errgroup.Group
 	g.SetLimit(maxConcurrentCloses)

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// In HTTP/1.1, only a response can notify a client that its connection ends. If an idle connection is
-// closed while the client sends a request, the request is lost (RFC 9112, section 9.5). So after
-// AnnounceShutdown, we close a connection only if no request is likely to arrive soon: its last response
-// had the field Connection: close, the connection has been idle for the time between AnnounceShutdown and
-// Shutdown, or it is new and has sent nothing for the shorter of that time and firstRequestTimeout. When
-// the context of Shutdown ends, we do not wait any longer.
+// In HTTP/1.1, only a response can announce to a client that its connection ends. If an idle connection is closed
+// while the client sends a request, the request is lost (RFC 9112, section 9.5). So after AnnounceShutdown, we close
+// a connection only if no request is likely to arrive soon: its last response had the field Connection: close, the
+// connection has been idle for the time between AnnounceShutdown and Shutdown, or it is new and has sent nothing for
+// the shorter of that time and firstRequestTimeout. When the context of Shutdown ends, we do not wait any longer.
 
 const (
 	// shutdownCheckInterval is the interval at which Shutdown checks whether it can close all connections.
@@ -116,14 +115,14 @@ func (s *shutdownState) wrapListener(l net.Listener) net.Listener {
 	return s.listener
 }
 
-// waitForConns accepts no further connections, and serves the existing ones until each
-// can be closed, or ctx ends. It does not wait if the shutdown was not announced.
+// waitForConns closes the listener, and returns when all existing connections can be closed, or when ctx ends. It
+// does nothing if the shutdown was not announced.
 func (s *shutdownState) waitForConns(ctx context.Context) {
 	announcedAt := s.announcedAt.Load()
 	if announcedAt == 0 {
 		return
 	}
-	announced := time.Duration(time.Now().UnixNano() - announcedAt)
+	noticeTime := time.Duration(time.Now().UnixNano() - announcedAt)
 	s.listenerClosed.Store(true)
 	s.mu.Lock()
 	l := s.listener
@@ -136,7 +135,7 @@ func (s *shutdownState) waitForConns(ctx context.Context) {
 	}
 	ticker := time.NewTicker(shutdownCheckInterval)
 	defer ticker.Stop()
-	for !s.canCloseAll(time.Now(), announced) {
+	for !s.canCloseAll(time.Now(), noticeTime) {
 		select {
 		case <-ctx.Done():
 			return
@@ -145,9 +144,10 @@ func (s *shutdownState) waitForConns(ctx context.Context) {
 	}
 }
 
-// canCloseAll reports whether all connections without a request in flight can be closed.
-func (s *shutdownState) canCloseAll(now time.Time, announced time.Duration) bool {
-	if now.UnixNano()-s.lastArrival.Load() < int64(min(firstRequestTimeout, announced)) {
+// canCloseAll reports whether all HTTP/1.1 connections without a request in flight can be closed. noticeTime is the
+// time between AnnounceShutdown and Shutdown.
+func (s *shutdownState) canCloseAll(now time.Time, noticeTime time.Duration) bool {
+	if now.UnixNano()-s.lastArrival.Load() < int64(min(firstRequestTimeout, noticeTime)) {
 		return false
 	}
 	s.mu.Lock()
@@ -157,7 +157,7 @@ func (s *shutdownState) canCloseAll(now time.Time, announced time.Duration) bool
 		switch {
 		case c.finished.Load():
 			delete(s.conns, c)
-		case since == responseInFlight, since != 0 && now.UnixNano()-since < int64(announced):
+		case since == responseInFlight, since != 0 && now.UnixNano()-since < int64(noticeTime):
 			return false
 		// A part of a head has arrived. The head has its own timeout.
 		case c.mayBeSending.Load() && !c.disconnected.Load() && !c.closed.Load():

@@ -27,8 +27,8 @@ type standard struct {
 	// running is set while a handler runs. bodyRemaining is the number of bytes of its request's body that are not read yet.
 	running       bool
 	bodyRemaining int64
-	// chunked is set if the body is chunked and is not read to its end yet. closeAfter is set
-	// if the body is or was chunked, so that the connection ends after the response.
+	// chunked is set if the body is chunked and was not read to its end yet. closeAfter is set if the body is or was
+	// chunked, so that the connection ends after the response.
 	chunked, closeAfter bool
 }
 
@@ -86,7 +86,7 @@ func (c *conn) readStandard(p []byte) (int, error) {
 			}
 			continue
 		}
-		// A handler has started during the read: the deadline was the deadline of the head.
+		// A handler has started during the read. The deadline that has passed was the deadline of the head.
 		if next, _ := c.phase(); next != current && isTimeout(err) {
 			continue
 		}
@@ -157,9 +157,9 @@ func (c *conn) copyHead(p []byte) int {
 	return n
 }
 
-// enterStandard is called when a handler begins on a connection that net/http reads
-// itself. It returns the refusal of the request, or nil if the handler gets the request.
-func (c *conn) enterStandard(r *http.Request) *framing.Refusal {
+// beginStandardRequest is called when net/http has read a request itself and calls serveHTTP. It checks the copy of
+// the head. It returns the refusal of the request, or nil if the handler gets the request.
+func (c *conn) beginStandardRequest(r *http.Request) *framing.Refusal {
 	s := c.standard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +221,7 @@ func (c *conn) refuseStandard(r *framing.Refusal) {
 	panic(http.ErrAbortHandler)
 }
 
-// standardBody is a chunked body that net/http reads itself.
+// standardBody is a chunked body that net/http decodes itself. It records when the body ends, or is malformed.
 type standardBody struct {
 	io.ReadCloser
 	conn *conn
@@ -252,7 +252,7 @@ func isChunkError(err error) bool {
 
 // enterStandard starts a request that net/http has read itself, or refuses it.
 func (s *Server) enterStandard(c *conn, r *http.Request) {
-	if refusal := c.enterStandard(r); refusal != nil {
+	if refusal := c.beginStandardRequest(r); refusal != nil {
 		c.refuseStandard(refusal)
 	}
 	if r.ContentLength < 0 {

@@ -67,7 +67,7 @@ const (
 	readTimeout = 10 * time.Second
 	// maxEntries is the maximum number of cached names, including names without a deployment: any client can choose names.
 	maxEntries = 4096
-	// evictionCandidates is the maximum number of entries that are considered before one is removed.
+	// evictionCandidates is the maximum number of entries that evict looks at before it removes one.
 	evictionCandidates = 32
 )
 
@@ -86,7 +86,7 @@ func New(o Options) *Resolver {
 	return &Resolver{options: o, entries: map[string]*entry{}}
 }
 
-// entry is the cached state of a deployment.
+// entry is the cached result for a name: a deployment, or that there is none.
 type entry struct {
 	// refreshing is a semaphore: it allows one refresh at a time.
 	refreshing chan struct{}
@@ -137,7 +137,7 @@ func (r *Resolver) Resolve(ctx context.Context, host string) (*gateway.Deploymen
 	switch {
 	case age < recheckAfter:
 	case d != nil && age < deployments.Staleness:
-		r.refreshLater(ctx, name, e)
+		r.refreshInBackground(ctx, name, e)
 	default:
 		if err := r.refresh(ctx, name, e); err != nil {
 			return nil, err
@@ -165,8 +165,8 @@ func (r *Resolver) entry(name string) *entry {
 	return e
 }
 
-// evict removes one entry. It prefers an entry without a deployment, but looks at no more than evictionCandidates
-// entries. Loading an artifact again takes time, and any client can choose names without a deployment.
+// evict removes one entry. It removes the first entry without a deployment among up to evictionCandidates entries, or
+// else the last of them. Loading an artifact again takes time, and any client can choose names without a deployment.
 func (r *Resolver) evict() {
 	remaining := evictionCandidates
 	for name, e := range r.entries {
@@ -177,6 +177,7 @@ func (r *Resolver) evict() {
 	}
 }
 
+// hasDeployment reports whether the entry has a deployment, of any age.
 func (e *entry) hasDeployment() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,8 +194,8 @@ func (e *entry) cached(now time.Time) (*gateway.Deployment, time.Duration) {
 	return e.deployment, now.Sub(e.refreshedAt)
 }
 
-// refreshLater starts a refresh in the background, unless one is running.
-func (r *Resolver) refreshLater(ctx context.Context, name string, e *entry) {
+// refreshInBackground starts a refresh in the background, unless one is running.
+func (r *Resolver) refreshInBackground(ctx context.Context, name string, e *entry) {
 	select {
 	case e.refreshing <- struct{}{}:
 	default:
@@ -209,9 +210,9 @@ func (r *Resolver) refreshLater(ctx context.Context, name string, e *entry) {
 	}()
 }
 
-// refresh reads the table, unless another request did so a moment ago, successfully or not. It returns the read's error
-// only if there is no cached deployment whose age is below maxStale. It returns the cause of ctx if ctx ends while
-// another request reads.
+// refresh reads the table, unless a read less than recheckAfter ago was successful or has failed. It returns the
+// read's error only if there is no cached deployment whose age is below maxStale. It returns the cause of ctx if ctx
+// ends while another request reads.
 func (r *Resolver) refresh(ctx context.Context, name string, e *entry) error {
 	select {
 	case e.refreshing <- struct{}{}:
@@ -262,8 +263,8 @@ func (r *Resolver) read(ctx context.Context, name string, e *entry) error {
 }
 
 // load reads a deployment. It returns nil if there is none, or if it was never built. It returns previous if the
-// artifact has not changed, or if only a newer release can read the artifact. If there is no previous deployment, it
-// returns an artifact that this release cannot read with only its Format and Identity.
+// artifact has not changed, or if only a newer release can read the artifact. If this release cannot read the
+// artifact and load does not return previous, load returns an artifact that has only Format and Identity.
 func (r *Resolver) load(ctx context.Context, name string, previous *gateway.Deployment) (*gateway.Deployment, error) {
 	record, err := deployments.Read(ctx, r.options.Table, name)
 	switch {
