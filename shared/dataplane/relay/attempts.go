@@ -9,11 +9,11 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// maxAttempts is the maximum number of attempts for a request that can be repeated and may have
-// been received. So a request that crashes agents or services crashes at most this many of them.
+// maxAttempts is the maximum number of attempts that a service may have received, for a request that may be repeated.
+// So a request that crashes agents or services crashes at most this many of them.
 const maxAttempts = 5
 
-// attempts are the attempts to send one request.
+// attempts counts the attempts to send one request, and has the request's body.
 type attempts struct {
 	r    *http.Request
 	body *body
@@ -37,7 +37,7 @@ func newAttempts(r *http.Request) *attempts {
 func (a *attempts) finish(response *http.Response, err error) (*http.Response, error) {
 	a.stopTimeout()
 	if err == nil {
-		delete(response.Header, fieldResult) // from a tunnel of this process, the field is the service's own
+		delete(response.Header, fieldResult) // of a local agent's response, the field is the service's own
 		a.body.handOver()
 		return response, nil
 	}

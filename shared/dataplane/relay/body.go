@@ -67,7 +67,7 @@ func (b *body) handOver() {
 	}
 }
 
-// release closes the body after all attempts have failed.
+// release closes the body after all attempts have failed, or if no attempt is made.
 func (b *body) release() {
 	if b == nil {
 		return
@@ -78,7 +78,8 @@ func (b *body) release() {
 	_ = b.inner.Close()
 }
 
-// errAttemptOver is the error of Read if the attempt's body is closed, or if another attempt has the request's body.
+// errAttemptOver is the error of attemptBody.Read if the attempt's body is closed, or if another attempt has the
+// request's body now.
 var errAttemptOver = errors.New("relay: the attempt is over")
 
 func (b *attemptBody) Read(buffer []byte) (int, error) {

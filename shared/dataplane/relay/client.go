@@ -22,7 +22,7 @@ type ClientOptions struct {
 	// Key is the installation's root key, which signs passes.
 	Key seal.KeySource
 	Now func() time.Time
-	// TLS configures other trusted roots; nil trusts the system's.
+	// TLS has other trusted roots. nil means the system's roots.
 	TLS *tls.Config
 	// Dial opens TCP connections to relays; nil dials like net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -55,6 +55,7 @@ func (cl *Client) RoundTrip(r *http.Request, accountID, service string, c tunnel
 	return t.finish(cl.send(t, accountID, service, c))
 }
 
+// send looks up the service and repeats attempts until one has a response, or no further attempt is possible.
 func (cl *Client) send(t *attempts, accountID, service string, c tunnel.Caller) (*http.Response, error) {
 	ctx := t.r.Context()
 	if _, err := cl.options.Directory.Find(ctx, accountID, service, c); err != nil {

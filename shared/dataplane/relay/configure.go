@@ -17,7 +17,7 @@ import (
 const (
 	// configureTimeout limits the time for agents to accept their services.
 	configureTimeout = 5 * time.Second
-	// deletedTunnelTimeout limits the requests in flight of a deleted tunnel.
+	// deletedTunnelTimeout is how long the requests in flight of a deleted tunnel may continue.
 	deletedTunnelTimeout = 30 * time.Second
 )
 
@@ -38,7 +38,7 @@ func (s *configuredServices) has(ref string, services []tunnel.Service) bool {
 	if !ok || len(last) != len(services) {
 		return false
 	}
-	// Most often this is the same slice that a directory has cached.
+	// Most often, both are the same slice, which the directory has cached.
 	return len(last) == 0 || &last[0] == &services[0] || reflect.DeepEqual(last, services)
 }
 
@@ -108,9 +108,9 @@ func (rl *Relay) configureAgents(ctx context.Context, ref string) {
 	}
 }
 
-// disconnectAgents makes the agents of a deleted tunnel connect again, which fails because the token is
-// refused. So the operator of an agent sees the reason, and no holder of the token stays connected.
-// Requests in flight, such as WebSockets, are broken after deletedTunnelTimeout. disconnectAgents does not block.
+// disconnectAgents makes the agents of a deleted tunnel connect again, which fails because the token is refused. So
+// the operator of an agent sees the reason, and no agent with the token stays connected. Requests in flight, such as
+// WebSockets, are broken after deletedTunnelTimeout. disconnectAgents does not block.
 func (rl *Relay) disconnectAgents(ctx context.Context, ref string) {
 	rl.configured.flights.DoChan("away "+ref, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deletedTunnelTimeout)

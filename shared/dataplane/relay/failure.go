@@ -31,7 +31,7 @@ var failures = []struct {
 	{"broken", http.StatusBadGateway, tunnel.ErrBroken},
 }
 
-// tunnelFailures are the failures of package tunnel. Their codes are their texts.
+// tunnelFailures are the failures of package tunnel. The code of such a failure is its text.
 var tunnelFailures = []tunnel.Failure{
 	tunnel.UnknownService, tunnel.NotAllowed, tunnel.Unreachable, tunnel.TimedOut,
 	tunnel.Unusable,

@@ -12,7 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// pollInterval is how often a request that waits for an agent checks whether another relay has one.
+// pollInterval is the time between two rounds of a request that waits for an agent. A round checks whether another
+// relay has an agent.
 const pollInterval = 250 * time.Millisecond
 
 // brokenRetryDelay is how long a request waits after its connection broke, before it tries another connection of the
@@ -31,24 +32,24 @@ type forwarder struct {
 // first, and then the relays that hold the tunnel, one after the other. A request from another relay is
 // not forwarded again and does not wait for an agent, because the other relay retries and waits.
 func (rl *Relay) forward(ctx context.Context, r *http.Request, ref string, c claims) (*http.Response, error) {
-	t := &forwarder{attempts: newAttempts(r), relay: rl, ref: ref, claims: c}
+	f := &forwarder{attempts: newAttempts(r), relay: rl, ref: ref, claims: c}
 	if c.SingleAttempt {
-		t.maxSent = 1
+		f.maxSent = 1
 	}
 	if c.Forwarded {
-		response, err := t.sendLocal(ctx)
-		return t.finish(response, err)
+		response, err := f.sendLocal(ctx)
+		return f.finish(response, err)
 	}
-	return t.finish(t.run(ctx))
+	return f.finish(f.run(ctx))
 }
 
-// run repeats rounds until the request has a response, until a round fails and no agent is expected, or until
-// waitRetry returns an error.
+// run repeats rounds until the request has a response, until a round fails and another round is not likely to
+// succeed, or until waitRetry returns an error.
 func (f *forwarder) run(ctx context.Context) (*http.Response, error) {
 	for {
 		changed := f.relay.agents.Changed()
-		response, expected, err := f.round(ctx)
-		if !expected {
+		response, retry, err := f.round(ctx)
+		if !retry {
 			return response, err
 		}
 		if err := f.waitRetry(ctx, pollInterval, changed, err); err != nil {
@@ -57,9 +58,9 @@ func (f *forwarder) run(ctx context.Context) (*http.Response, error) {
 	}
 }
 
-// round tries the connections of this relay and then each other relay that
-// holds the tunnel. expected reports whether another round may succeed soon.
-func (f *forwarder) round(ctx context.Context) (response *http.Response, expected bool, err error) {
+// round tries the connections of this relay and then each other relay that holds the tunnel. If err is not nil, retry
+// reports whether another round may succeed soon.
+func (f *forwarder) round(ctx context.Context) (response *http.Response, retry bool, err error) {
 	for {
 		response, err = f.sendLocal(ctx)
 		if !f.shouldRetry(err) {
@@ -109,7 +110,7 @@ func (f *forwarder) sendLocal(ctx context.Context) (*http.Response, error) {
 	return f.relay.agents.RoundTrip(attempt, f.ref, f.claims.Service, f.claims.caller())
 }
 
-// sendVia sends the request through the other relay that has written a row.
+// sendVia sends the request through another relay. holder is the row of that relay.
 func (f *forwarder) sendVia(ctx context.Context, holder row) (*http.Response, error) {
 	relayURL, err := url.Parse(holder.Address)
 	if err != nil || relayURL.Host == "" {

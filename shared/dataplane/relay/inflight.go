@@ -9,7 +9,7 @@ import (
 type inFlight struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // closed when n is 0 again; nil while wait is not called
+	idle chan struct{} // closed when n is 0 again; nil if wait is not waiting
 }
 
 // begin adds a request to the count. end subtracts it.

@@ -39,7 +39,8 @@ type leases struct {
 	log         *slog.Logger
 	// startedAt is when the relay started.
 	startedAt time.Time
-	// connected reports whether a tunnel has a connection here, draining whether it has one that is shutting down.
+	// connected reports whether a tunnel has a connection here that accepts requests. draining reports whether it has
+	// one that is shutting down.
 	connected, draining func(ref string) bool
 
 	mu       sync.Mutex
@@ -55,7 +56,7 @@ type lease struct {
 	writeMu sync.Mutex
 
 	// leases.mu guards the fields below.
-	holds          bool      // the last row said that the relay has the tunnel
+	holds          bool      // whether the last row of nextRow says that the relay holds the tunnel
 	writtenAt      time.Time // when the row was last written, zero if it may be outdated
 	disconnectedAt time.Time // when the last connection ended, zero while the tunnel is connected
 }
@@ -138,11 +139,11 @@ func (ls *leases) nextRow(ref string, l *lease) (next row, due, changed bool) {
 	return next, true, changed
 }
 
-// expectsAgent reports whether an agent is likely to connect here soon for a tunnel that has no usable
-// connection. That is the case if the tunnel's last connection ended a moment ago, even if writeIfDue
-// was not called yet. While a connection of the tunnel is shutting down, no agent is expected, because
-// that may take as long as the requests in flight. A relay without rows does not know which agents
-// were connected before it started: it expects all agents for agentWait after its start.
+// expectsAgent reports whether an agent is likely to connect here soon for a tunnel that has no usable connection. An
+// agent is expected if the tunnel's last connection ended less than agentWait ago, even if writeIfDue was not called
+// yet. While a connection of the tunnel is shutting down, no agent is expected, because that may take as long as the
+// requests in flight. A relay without rows does not know which agents were connected before it started: it expects
+// all agents for agentWait after its start.
 func (ls *leases) expectsAgent(ref string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -174,8 +175,8 @@ func (ls *leases) run(ctx context.Context) {
 	}
 }
 
-// writeAllDue writes all rows that are due. It forgets a tunnel if its last connection ended at least agentWait ago
-// and the row says so.
+// writeAllDue writes all rows that are due. It removes a tunnel from byRef if the tunnel's last connection ended at
+// least agentWait ago, and if the row that says so was written.
 func (ls *leases) writeAllDue(ctx context.Context) {
 	ls.mu.Lock()
 	maps.DeleteFunc(ls.byRef, func(ref string, l *lease) bool {
@@ -194,7 +195,8 @@ func (ls *leases) writeAllDue(ctx context.Context) {
 	_ = work.Wait()
 }
 
-// releaseAll writes to all rows that the relay no longer has the tunnel. No further leases are taken.
+// releaseAll writes to all rows of this relay that it no longer holds the tunnel. After that, the relay takes no
+// further leases.
 func (ls *leases) releaseAll(ctx context.Context) {
 	ls.mu.Lock()
 	ls.released = true
@@ -202,8 +204,8 @@ func (ls *leases) releaseAll(ctx context.Context) {
 	ls.writeAllDue(ctx)
 }
 
-// otherHolders returns the other relays that hold a tunnel according to their rows. recent reports whether, according
-// to the rows, another relay holds the tunnel, or any relay held it until a moment ago.
+// otherHolders returns the rows of the other relays that hold a tunnel. recent reports whether there are such rows,
+// or a row that any relay has released and that has not expired yet.
 func (ls *leases) otherHolders(ctx context.Context, ref string) (holders []row, recent bool, err error) {
 	if ls.table == nil {
 		return nil, false, nil

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxClockSkew is the maximum difference between the clocks of two machines. If the difference is larger, a relay can
-	// refuse passes (401), and can misjudge the age of rows.
+	// MaxClockSkew is the maximum difference between the clocks of two machines. If the difference is larger, a relay
+	// can refuse valid passes (401), and can take valid rows for expired or expired rows for valid.
 	MaxClockSkew = 15 * time.Second
 	// passLifetime is how long a pass is valid, apart from differences between clocks. By its own clock, a relay accepts
 	// a pass from MaxClockSkew before its creation until passLifetime plus MaxClockSkew after it: for a minute.
@@ -27,8 +27,8 @@ const (
 	fieldPass = "Gatewright-Relay-Pass"
 )
 
-// claims are the contents of a pass: the owner of the request and the service. A pass is signed for one method and
-// target.
+// claims are the content of a pass: the caller of the service, the service, and how the relay may send the request. A
+// pass is signed for one method and target.
 type claims struct {
 	AccountID   string `json:"account"`
 	Service     string `json:"service"`

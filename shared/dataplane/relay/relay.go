@@ -1,12 +1,14 @@
-// Package relay connects tunnels and gateways with package tunnel and the table: agents connect to one of
-// several relays, and a gateway calls any of them (specification 4.8, contract 2.8; design, section 7).
+// Package relay connects gateways to the services behind tunnels, with package tunnel and the table. The agents of a
+// tunnel connect to any of several relays, and a gateway calls any relay (specification 4.8, contract 2.8; design,
+// section 7).
 //
-// Rows of the table say which relay has which tunnel, and expire unless they are renewed (leases). A relay that
-// is called for another relay's tunnel forwards the request. A forwarded request is not forwarded again. Gateways
-// in other processes call with a short-lived signed pass (Client); a gateway in the same process calls RoundTrip.
+// Rows of the table say which relay holds which tunnel, which means that an agent of the tunnel is connected to the
+// relay. The rows expire unless they are renewed (leases). A relay that is called for a tunnel of another relay
+// forwards the request to that relay. A forwarded request is not forwarded again. Gateways in other processes call
+// with a short-lived signed pass (Client); a gateway in the same process calls RoundTrip.
 //
-// The package does not open ports or terminate TLS: functions/relay does. It
-// does not know the tokens and configurations of tunnels: the Directory does.
+// The package does not open ports or terminate TLS: functions/relay does. It does not store the tokens and services
+// of tunnels: it reads them from the Directory.
 //
 // Read this file first, then forward.go (how a request is forwarded) with attempts.go and body.go (repeated attempts),
 // lease.go and table.go (the rows), serve.go (requests from gateways and other relays), client.go and relayclient.go
@@ -59,7 +61,7 @@ type Options struct {
 	// Key is the installation's root key, which signs passes.
 	Key seal.KeySource
 	// Address is this relay's address for other relays, an absolute URL without a path, such as
-	// https://10.0.1.7:8443. It is "" for the only relay of an installation, which writes no rows.
+	// https://10.0.1.7:8443. It is "" if the installation has only one relay, which then writes no rows.
 	Address string
 	Now     func() time.Time
 	Random  io.Reader
@@ -110,7 +112,7 @@ func New(o Options) *Relay {
 	return rl
 }
 
-// agentsChanged is called after a connection of a tunnel has begun, and after the last one has ended.
+// agentsChanged is called after a connection of a tunnel has begun, and after the tunnel's last connection has ended.
 func (rl *Relay) agentsChanged(ctx context.Context, ref string) { rl.leases.writeIfDue(ctx, ref) }
 
 // ServeHTTP serves the connections of agents and the requests of gateways and other relays.
@@ -125,8 +127,8 @@ func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Run renews the rows of this relay's tunnels, and notifies agents of changed services,
-// until ctx ends. Without Run, other relays find a tunnel only until its first lease ends.
+// Run renews the rows of this relay's tunnels, and sends changed services to agents, until ctx ends. Without Run,
+// other relays find a tunnel only until its first lease ends.
 func (rl *Relay) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { rl.leases.run(ctx) })
@@ -152,7 +154,7 @@ func (rl *Relay) Drain(ctx context.Context) {
 // The error is a *tunnel.Error with the reason why the service was not called or did not respond. It is
 // tunnel.ErrNoAgent if no relay has an agent, and tunnel.ErrBusy if the agents do not accept another request. It is
 // tunnel.ErrUnavailable if no relay, the table or the Directory was available, and tunnel.ErrBroken if a connection
-// ended and the service may have received the request. It is the cause of r's context if the context has ended. A
+// ended and the service may have received the request. If r's context has ended, the error is the context's cause. A
 // request is sent again if no service was reached and the body is unread. If a service may have received it, it is
 // sent again only if tunnel.Repeatable allows it, and at most maxAttempts times in all. If an agent was connected a
 // moment ago, RoundTrip waits for it for at most a few seconds. A relay without an address also waits shortly after
@@ -169,7 +171,7 @@ func (rl *Relay) RoundTrip(r *http.Request, accountID, service string, c tunnel.
 	})
 }
 
-// lookupError returns the error for a service that was not found.
+// lookupError returns the error of RoundTrip for an error of Directory.Find.
 func lookupError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -50,7 +50,7 @@ func newRelayClient(p *passes, config *tls.Config, dial dialFunc, t timeouts) *r
 	}
 	newTransport := func(http2 bool) *http.Transport {
 		tr := &http.Transport{
-			// No proxy: nobody except relays may see a pass.
+			// No Proxy function: only relays may see a pass.
 			DialContext: dial, TLSClientConfig: config.Clone(), TLSHandshakeTimeout: t.dial,
 			IdleConnTimeout: t.idle, MaxIdleConnsPerHost: maxIdle,
 			MaxResponseHeaderBytes: maxHeaderBytes, DisableCompression: true,
@@ -73,6 +73,7 @@ const (
 	maxIdle = 256
 	// maxHeaderBytes limits the head of a response, like package tunnel for responses of agents.
 	maxHeaderBytes = 256 << 10
+	// copyBufferSize is the size of the buffers for sending and receiving, in bytes.
 	copyBufferSize = 32 << 10
 )
 
@@ -118,7 +119,7 @@ func (rc *relayClient) send(r *http.Request, body *body, relay *url.URL, c claim
 		// agent does not use up the body, which can be sent to another relay.
 		out.Header["Expect"] = []string{expectContinue}
 	}
-	// Here, the request is sent only once: the type attempts counts the attempts and makes further ones.
+	// send makes only one attempt: its callers make further attempts, and the type attempts counts them.
 	response, err := transport.RoundTrip(tunnel.LimitAttempts(out, 1))
 	switch {
 	case err == nil:
@@ -133,6 +134,7 @@ func (rc *relayClient) send(r *http.Request, body *body, relay *url.URL, c claim
 		_ = response.Body.Close()
 		return nil, err
 	}
+	// The version is that of the connection to the relay. For callers, services use HTTP/1.1.
 	response.Proto, response.ProtoMajor, response.ProtoMinor = "HTTP/1.1", 1, 1
 	return response, nil
 }

@@ -15,7 +15,7 @@ func holderPartition(ref string) string { return holderPrefix.Partition(ref) }
 
 func holderKey(ref, relayID string) store.Key { return store.KeyIn(holderPartition(ref), relayID) }
 
-// row records that a relay holds a tunnel, or held it until a moment ago.
+// row records that a relay holds a tunnel, or has just released it.
 type row struct {
 	store.UnknownAttributes
 

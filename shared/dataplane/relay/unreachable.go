@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// unreachableTime is how long a relay counts as down after it was unreachable.
+// unreachableTime is how long a relay counts as unreachable after it was not reached.
 const unreachableTime = 10 * time.Second
 
-// unreachableRelays has the addresses of relays that were unreachable a moment ago. A dead relay's rows
-// are valid for some time after its death. The zero value has none. It is safe for concurrent use.
+// unreachableRelays has the addresses of the relays that count as unreachable. A dead relay's rows are valid for some
+// time after its death. The zero value has none. It is safe for concurrent use.
 type unreachableRelays struct {
 	mu    sync.Mutex
 	since map[string]time.Time
 }
 
-// record records whether a relay was reachable. It reports whether the relay is down now and was not before.
+// record records whether a relay was reached. It reports whether the relay counts as unreachable now and did not
+// before.
 func (r *unreachableRelays) record(address string, reached bool, now time.Time) (newlyUnreachable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,8 +38,8 @@ func (r *unreachableRelays) record(address string, reached bool, now time.Time) 
 	return true
 }
 
-// sortLast moves the rows of relays that are down to the end, because
-// a request to such a relay can take as long as the dial timeout.
+// sortLast moves the rows of unreachable relays to the end, because a request to such a relay can take as long as the
+// dial timeout.
 func (r *unreachableRelays) sortLast(rows []row, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
