@@ -2,10 +2,10 @@
 // uploaded archive into a served deployment (deployments.Build), removing data that a deployment no
 // longer needs (deployments.Clean), and rebuilding artifacts in another format (deployments.Rebuild).
 //
-// A build goes through the states download, validate, build and deploy. An error in the project ends the build
-// with findings, and the gateway still serves the deployment's previous build. Any other failure is retried,
-// and ends the build in the state abandon if it persists. All writes to the bucket are idempotent: a source is
-// identified by its digest and build, and an artifact by its content. A second deletion has no effect.
+// A build goes through the states download, validate, build and deploy. An error in the project ends the build with
+// findings, and the gateway still serves the deployment's previous build. Any other failure is retried, and ends the
+// build in the state abandon if it persists. All changes to the bucket are idempotent: the name of a source contains
+// its digest and build, the name of an artifact depends on its content, and a second deletion has no effect.
 //
 // The package does not declare routes or receive events: functions/builder and functions/operations run its definitions.
 //
@@ -48,7 +48,7 @@ var (
 	_ Objects = (*blob.Memory)(nil)
 )
 
-// Artifacts stores artifacts.
+// Artifacts reads and stores artifacts.
 type Artifacts interface {
 	// Get returns a *project.FormatError for a format that this release does not read.
 	Get(ctx context.Context, name string) (*project.Artifact, error)

@@ -17,9 +17,13 @@ import (
 
 // Certificates looks up the client certificates of projects.
 type Certificates interface {
+	// Usable returns all certificates of a project, by their names, with the information whether each is enabled.
 	Usable(ctx context.Context, accountID, project string,
 		kind environment.Kind) (map[string]upstreamcerts.Usable, error)
+	// Unseal returns a certificate's chain and private key in PEM.
 	Unseal(ctx context.Context, accountID, project, id string) (chain, key string, err error)
+	// ServingWrites returns writes for the commit that makes a build with these certificates the served one. ok is false
+	// if a certificate was deleted or is not enabled for the kind of environment.
 	ServingWrites(ctx context.Context, accountID, project string, kind environment.Kind,
 		ids []string) (writes []store.Write, ok bool, err error)
 }

@@ -18,9 +18,9 @@ const (
 	batchSize = 200
 )
 
-// remove deletes objects that a deployment does not need. If the deployment was deleted,
-// these are all its objects. Otherwise they are the objects that have at least the
-// age deployments.MinAge and belong to builds that can't be restored.
+// remove deletes objects that a deployment does not need. If the deployment was deleted, these are all its objects.
+// Otherwise these are the objects to which the deployment's record does not refer, and whose age is at least
+// deployments.MinAge.
 func (b *Builder) remove(ctx context.Context, s operation.Step) (operation.Result, error) {
 	var in deployments.CleanInput
 	if err := s.Input(&in); err != nil {

@@ -35,7 +35,7 @@ func (b *Builder) findMeteringBuckets(
 	found := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(inboundPolicies(a))) {
 		p := a.Policies[name]
-		bucketID, option, ok := policy.MeteringBucketOption(p)
+		bucketID, optionPointer, ok := policy.MeteringBucketOption(p)
 		if !ok || found[bucketID] {
 			continue
 		}
@@ -43,7 +43,7 @@ func (b *Builder) findMeteringBuckets(
 		switch {
 		case fault.Is(err, fault.NotFound):
 			problems = append(problems, project.Problem{
-				File: p.Source.File, Path: p.Source.Pointer + "/handler" + option,
+				File: p.Source.File, Path: p.Source.Pointer + "/handler" + optionPointer,
 				Message: fmt.Sprintf("The account has no metering bucket %q. Make one, or write the id of one that there is.",
 					project.RedactVariables(bucketID, variables)),
 			})
@@ -56,7 +56,7 @@ func (b *Builder) findMeteringBuckets(
 	return problems, nil
 }
 
-// inboundPolicies returns the names of the inbound policies of an artifact's routes.
+// inboundPolicies returns the set of the names of the inbound policies that an artifact's routes use.
 func inboundPolicies(a *project.Artifact) map[string]bool {
 	used := map[string]bool{}
 	for _, r := range a.Routes {

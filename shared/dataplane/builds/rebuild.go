@@ -28,7 +28,7 @@ const (
 	// maxAttempts is the maximum number of attempts for a build that kills its worker or does not end. Workers
 	// can also die for other reasons, but the alarm for stuck operations goes off before this number is reached.
 	maxAttempts = 20
-	// otherReleaseDelay is the pause between two checks of an operation for another format than this release writes.
+	// otherReleaseDelay is the pause before a Rebuild for another format than this release writes is checked again.
 	otherReleaseDelay = 10 * time.Minute
 	// maxReportedBuilds is the maximum number of builds to report that were not rebuilt.
 	maxReportedBuilds = 100
@@ -50,7 +50,7 @@ func (b *Builder) rebuild(ctx context.Context, s operation.Step) (operation.Resu
 	if in.Format != b.options.Artifacts.Format() {
 		written, err := deployments.CurrentFormat(ctx, b.options.Table)
 		if err != nil || written == in.Format {
-			// for the release that has started the operation
+			// The release that has started the operation continues it.
 			return operation.Result{Repeat: true, Delay: otherReleaseDelay}, err
 		}
 		return operation.Result{Message: "It was ended: another release writes another format of artifacts by now."}, nil
@@ -78,7 +78,8 @@ func (b *Builder) rebuild(ctx context.Context, s operation.Step) (operation.Resu
 	return progress(d, false), nil
 }
 
-// progress returns the result of a step without writes.
+// progress returns the result of a step. rebuildNext adds the writes of a rebuilt build. more reports whether the
+// step must be repeated.
 func progress(d deployments.RebuildData, more bool) operation.Result {
 	message := fmt.Sprintf("%d deployments looked at, %d builds made anew, %d left as they are", d.Checked, d.Rebuilt,
 		d.UnchangedTotal)
@@ -104,8 +105,8 @@ func (b *Builder) deploymentNames(ctx context.Context, prefix string) (names []s
 	return slices.Compact(names), nil
 }
 
-// rebuildNext rebuilds the next build of a deployment that needs a rebuild.
-// If no build needs one, done is true, and there is no result to commit.
+// rebuildNext rebuilds the next build of a deployment that needs a rebuild, and updates d. If no build needs one, or
+// if the deployment was deleted, done is true, and there is no result to commit.
 func (b *Builder) rebuildNext(
 	ctx context.Context, s operation.Step, in deployments.RebuildInput, d *deployments.RebuildData, name string,
 ) (_ operation.Result, done bool, err error) {

@@ -23,7 +23,7 @@ type buildRequest struct {
 	Locate []project.Problem `json:"locate,omitempty"`
 }
 
-// buildResult is the result of a build: an artifact, or errors.
+// buildResult is the result of a build: an artifact, or errors. Both can have warnings.
 type buildResult struct {
 	Artifact *project.Artifact `json:"artifact,omitempty"`
 	Result   project.Result    `json:"result"`
@@ -80,8 +80,8 @@ func TooLarge() error {
 		"It was ended. Leave out what the gateway does not need, or divide the project.")}
 }
 
-// limitedBuffer is a buffer with a maximum size. It does not embed bytes.Buffer, whose
-// ReadFrom would be promoted: os/exec copies output with it, and Write would limit nothing.
+// limitedBuffer is a buffer with a maximum size. It does not embed bytes.Buffer, because it would then have the
+// method ReadFrom: os/exec would call ReadFrom instead of Write, and nothing would limit the size.
 type limitedBuffer struct {
 	content   bytes.Buffer
 	remaining int
@@ -123,8 +123,8 @@ func (w worker) build(ctx context.Context, archive io.Reader, request buildReque
 	return out, err
 }
 
-// ServeBuild runs in a sandbox, and builds one project. It reads a build request and an archive from in, and writes the
-// result to out.
+// ServeBuild builds one project. It runs in a sandbox. It reads a build request and an archive from in, and writes
+// the result to out.
 func ServeBuild(ctx context.Context, in io.Reader, out io.Writer) error {
 	w := worker{project.NewCompiler(), gateway.Catalog{}, gateway.Verify, project.DefaultLimits()}
 	r := bufio.NewReader(in)

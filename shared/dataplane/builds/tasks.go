@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// download copies the uploaded archive to its permanent place.
+// download copies the uploaded archive to its permanent place. A redeployment uses sources that are already there.
 func (b *Builder) download(ctx context.Context, s operation.Step) (operation.Result, error) {
 	in, data, err := readInput(s)
 	if err != nil {
@@ -49,11 +49,11 @@ func (b *Builder) download(ctx context.Context, s operation.Step) (operation.Res
 	return operation.Result{Data: data, Writes: writes}, nil
 }
 
-// storeArchive stores the uploaded archive under the deployment's name, its digest and its build. So each build
-// has an object of its own, even if two builds have the same archive. If the key had only the digest, the second
-// upload of an archive would not replace the object of the first build, because a put of an existing object changes
-// nothing. The object would keep its age, and clean.go could remove it while the second build needs it. storeArchive
-// writes the archive to a temporary file first, because the digest is known only after the whole archive was read.
+// storeArchive stores the uploaded archive under the deployment's name, its digest and its build. So each build has
+// its own object, even if two builds have the same archive. If the key had only the digest, the second upload of an
+// archive would not replace the object of the first build, because a put of an existing object changes nothing. The
+// object would keep its age, and clean.go could remove it while the second build needs it. storeArchive writes the
+// archive to a temporary file first, because the digest is known only after the whole archive was read.
 func (b *Builder) storeArchive(ctx context.Context, in deployments.BuildInput) (source string, err error) {
 	r, _, err := b.options.Objects.Get(ctx, blob.UploadKey(in.StatusID), in.ETag, b.limits.CompressedBytes)
 	if err != nil {
@@ -79,7 +79,7 @@ func (b *Builder) storeArchive(ctx context.Context, in deployments.BuildInput) (
 	return source, nil
 }
 
-// validate compiles the project and reports all its problems.
+// validate compiles the project. If the project has problems, validate ends the build with all of them.
 func (b *Builder) validate(ctx context.Context, s operation.Step) (operation.Result, error) {
 	in, data, err := readInput(s)
 	if err != nil {
@@ -291,7 +291,8 @@ func (b *Builder) refuse(
 	return b.refuseAll(ctx, s, in, data, []deployments.Finding{{Message: message}})
 }
 
-// refuseAll ends a build with all problems of its project. The gateway still serves the previous build.
+// refuseAll ends a build with these findings: all problems of its project. The gateway still serves the previous
+// build.
 func (b *Builder) refuseAll(
 	ctx context.Context, s operation.Step, in deployments.BuildInput, data deployments.BuildData,
 	errs []deployments.Finding,

@@ -39,8 +39,8 @@ type leases struct {
 	log         *slog.Logger
 	// startedAt is when the relay started.
 	startedAt time.Time
-	// connected reports whether a tunnel has a connection here that accepts requests. draining reports whether it has
-	// one that is shutting down.
+	// connected reports whether a tunnel has a connection here. draining reports whether one of its connections is
+	// shutting down.
 	connected, draining func(ref string) bool
 
 	mu       sync.Mutex

@@ -35,9 +35,10 @@ const (
 	CloseOne = "metering-boundary"
 )
 
-// Subscriptions computes the writes that close the ended periods and trials of a subscription. Commit the writes
-// together. The commit returns store.ErrStale if the subscription has changed since it was read. If there are no
-// writes, the subscription is no longer due. more reports whether Close must be called again after the commit.
+// Subscriptions computes the writes that close the periods and trials of a subscription that ended at or before now.
+// Commit the writes together. The commit returns store.ErrStale if the subscription has changed since it was read. If
+// there are no writes, the subscription is no longer due. more reports whether Close must be called again after the
+// commit.
 type Subscriptions interface {
 	Close(ctx context.Context, key store.Key, now time.Time) (writes []store.Write, more bool, err error)
 }
@@ -70,15 +71,15 @@ type closeShardInput struct {
 // errAlreadyStarted means that an operation with the same ID was begun before.
 var errAlreadyStarted = errors.New("boundaries: the operation was begun before")
 
-// Begin begins an operation for each shard that has subscriptions due at now, and returns the number of operations that
-// it has begun. If Begin is called twice in the same minute, the second call begins no operation that the first one has
-// begun. An operation of a later minute finds no work that is already done. If a shard fails, Begin continues with the
-// other shards, and the next call retries the failed one.
+// Begin begins an operation for each shard that has subscriptions due at now, and returns the number of operations
+// that it has begun. If Begin is called twice in the same minute, the second call begins no operation that the first
+// one has begun. An operation of a later minute does not repeat work that is already done. If Begin fails for a
+// shard, it continues with the other shards, and the next call retries the failed one.
 func (s *Service) Begin(ctx context.Context, now time.Time) (started int, err error) {
 	now = store.Instant(now)
 	var errs []error
 	for shard := range metering.DueShards {
-		isNew, err := s.begin(ctx, shard, now)
+		isNew, err := s.beginShard(ctx, shard, now)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("begin to close boundaries of shard %d: %w", shard, err))
 		}
@@ -89,7 +90,8 @@ func (s *Service) Begin(ctx context.Context, now time.Time) (started int, err er
 	return started, errors.Join(errs...)
 }
 
-func (s *Service) begin(ctx context.Context, shard int, now time.Time) (started bool, err error) {
+// beginShard begins the operation of one shard, if the shard has subscriptions due at now.
+func (s *Service) beginShard(ctx context.Context, shard int, now time.Time) (started bool, err error) {
 	q := metering.DueQuery(shard, now)
 	q.Limit = 1
 	due, err := s.table.Keys(ctx, q)

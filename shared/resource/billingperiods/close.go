@@ -18,7 +18,7 @@ import (
 const (
 	// pageSize is the number of subscriptions per step. A step takes seconds, and a crash repeats at most one step.
 	pageSize = 200
-	// concurrency is the number of subscriptions that are closed concurrently.
+	// concurrency is the maximum number of subscriptions that a step closes at the same time.
 	concurrency = 8
 	// maxFailures is the maximum number of failures in a step that closeShard attributes to broken subscriptions. If
 	// there are more, the table or the release is at fault, and the step fails.
@@ -45,7 +45,7 @@ func (s *Service) Definitions() []operation.Definition {
 
 // progress is the data of a CloseShard.
 type progress struct {
-	// After is the last entry that was processed, "" at the beginning and at the end.
+	// After is the sort key (entry.Due) of the last entry that was processed, "" at the beginning and at the end.
 	After string `json:"after,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type entry struct {
 	Due string
 }
 
-// find returns a page of due subscriptions.
+// find returns the entries of due subscriptions that match q.
 func (s *Service) find(ctx context.Context, q store.Query) (due []entry, err error) {
 	err = s.table.Each(ctx, q, func(item store.Item) (bool, error) {
 		var at struct {
@@ -69,13 +69,13 @@ func (s *Service) find(ctx context.Context, q store.Query) (due []entry, err err
 	return due, err
 }
 
-// closeShard closes a page of due subscriptions. It commits each subscription separately, before the step: so a
-// subscription that is broken or has just changed does not affect the others. Closing a subscription twice has no
-// further effect.
+// closeShard closes a page of due subscriptions. It commits each subscription separately, before the step's own
+// commit. So a subscription that is broken or has just changed does not affect the others. Closing a subscription
+// twice has no further effect.
 //
 // For a subscription that fails, closeShard begins a separate operation, so that a person can find it by its name
-// (docs/observability.md). The index may still contain subscriptions that are already closed. Each of them takes a
-// read.
+// (docs/observability.md). The index may still contain subscriptions that are already closed. Each of them needs one
+// more read.
 func (s *Service) closeShard(ctx context.Context, step operation.Step) (operation.Result, error) {
 	var in closeShardInput
 	var at progress
@@ -115,7 +115,7 @@ type failure struct {
 	err error
 }
 
-// closeAll closes the entries and returns the number of entries that needed a write.
+// closeAll closes the subscriptions of the entries. closed is the number of subscriptions that it has changed.
 func (s *Service) closeAll(ctx context.Context, due []entry, until time.Time) (closed int, failed []failure) {
 	var mu sync.Mutex
 	var group errgroup.Group

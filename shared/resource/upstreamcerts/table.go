@@ -6,7 +6,8 @@ const (
 	// certificatePrefix is the key prefix of the certificates, by their ids. The certificates of a project
 	// are one partition. Lists and builds read the whole partition, and a change reads one certificate.
 	certificatePrefix store.KeyPrefix = "mtls-certificate"
-	// namePrefix is the key prefix of the certificates' names (pointer). The records keep names unique in a project.
+	// namePrefix is the key prefix of the certificates' names (pointer). These records make sure that a name is
+	// unique in its project.
 	namePrefix store.KeyPrefix = "mtls-certificate-name"
 	// countPrefix is the key prefix of the number of a project's certificates, which is limited.
 	countPrefix store.KeyPrefix = "mtls-certificate-count"

@@ -4,8 +4,9 @@
 //
 // A private key is stored sealed. Only builds and rotations of the root key decrypt it, and no response contains it.
 //
-// The package does not call upstreams (package upstream does). It knows only the names of the deployments that use a
-// certificate. Package pki validates uploads. Read this file first, then use.go (for builds) and table.go.
+// The package does not call upstreams (package upstream does). The only thing that it knows about deployments is the
+// names of those that use a certificate. Package pki validates uploads. Read this file first, then use.go (for
+// builds) and table.go.
 package upstreamcerts
 
 import (
@@ -48,7 +49,7 @@ type Deployments interface {
 	UsersOf(ctx context.Context, accountID, project, certificateID string) ([]string, error)
 }
 
-// Service implements the operations. It is safe for concurrent use.
+// Service implements the operations on certificates. It is safe for concurrent use.
 type Service struct {
 	parts       installation.Parts
 	sealer      Sealer
@@ -81,7 +82,7 @@ type record struct {
 
 	ID   string `dynamodbav:"id"`
 	Name string `dynamodbav:"name"`
-	// Chain is in PEM, the certificate itself first. Key is the sealed private key.
+	// Chain is the certificate and its intermediate certificates in PEM. Key is the sealed private key.
 	Chain        string             `dynamodbav:"chain"`
 	Key          []byte             `dynamodbav:"key"`
 	Environments []environment.Kind `dynamodbav:"environments"`
@@ -96,6 +97,7 @@ type record struct {
 // that sees only some of these environments could otherwise change the certificate for the others.
 func (r record) visibleTo(p Project) bool { return p.canSee(r.Environments) }
 
+// canSee reports whether the caller sees the project and all these kinds of environment in it.
 func (p Project) canSee(kinds []environment.Kind) bool {
 	return p.Viewer.CanSeeProject(p.Name) && !slices.ContainsFunc(kinds, func(k environment.Kind) bool {
 		return !p.Viewer.CanSee(p.Name, string(k))
@@ -145,7 +147,7 @@ var (
 
 // CreateInput is the input of Create.
 type CreateInput struct {
-	// Name has 1 to MaxNameChars letters, digits and _, no digit first, and is unique in the project.
+	// Name has 1 to MaxNameChars letters, digits and _. It does not begin with a digit, and is unique in the project.
 	Name string
 	// Certificate is the certificate in PEM, followed by its intermediate certificates,
 	// if any. Key is the certificate's private key in PEM, not encrypted.
@@ -316,8 +318,8 @@ func (s *Service) Delete(ctx context.Context, at Project, id string) error {
 		if err != nil {
 			return err
 		}
-		// The result is valid until another build with the certificate is
-		// served. That changes Uses in the record that was read above.
+		// If another build with the certificate is served after this call, Uses in the record that was read above
+		// changes, and the commit below fails.
 		users, err := s.deployments.UsersOf(store.WithoutReadSet(ctx, "the certificate's own record counts its uses"),
 			at.AccountID, at.Name, id)
 		if err != nil {

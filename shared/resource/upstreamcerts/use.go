@@ -12,14 +12,15 @@ import (
 	"github.com/gatewright/gatewright/shared/format/environment"
 )
 
-// Usable is a certificate in the form for builds.
+// Usable is what a build needs to know about a certificate of its project.
 type Usable struct {
 	ID, Name string
 	Enabled  bool // for the build's kind of environment
 	ValidTo  time.Time
 }
 
-// Usable returns all certificates of a project, by their names.
+// Usable returns all certificates of a project, by their names. Certificates that are not enabled for the kind of
+// environment have Enabled false.
 func (s *Service) Usable(
 	ctx context.Context, accountID, project string, kind environment.Kind,
 ) (map[string]Usable, error) {
@@ -52,10 +53,10 @@ func (s *Service) Unseal(ctx context.Context, accountID, project, id string) (ch
 	return r.Chain, string(opened), nil
 }
 
-// ServingWrites returns writes for the commit after which a build with certificates is served. ok is false if a
-// certificate was deleted or is no longer enabled for the kind of environment. If a concurrent deletion of a
-// certificate commits first, the build's commit fails. Otherwise the deletion finds that the deployment uses the
-// certificate.
+// ServingWrites returns the writes that count a use of each certificate. Commit them together with the write that
+// makes a build with these certificates the served one. ok is false if a certificate was deleted or is not enabled
+// for the kind of environment. If a concurrent deletion of a certificate commits first, this commit fails. Otherwise
+// the deletion finds that the deployment uses the certificate.
 func (s *Service) ServingWrites(
 	ctx context.Context, accountID, project string, kind environment.Kind, ids []string,
 ) (writes []store.Write, ok bool, err error) {
@@ -78,8 +79,8 @@ func (s *Service) ServingWrites(
 const maxRemoved = 40
 
 // Removal returns writes that remove certificates of a project that is being deleted. The writes fit into one
-// transaction. more reports whether the project has further certificates. No certificates can be created in the project
-// meanwhile.
+// transaction. more reports whether the project has further certificates. In a project that is being deleted, no
+// certificates can be created.
 func (s *Service) Removal(ctx context.Context, accountID, project string) (writes []store.Write, more bool, err error) {
 	at := projectWithoutCaller(accountID, project)
 	all, err := s.records(ctx, at)
