@@ -8,7 +8,8 @@ package analytics
 
 import "time"
 
-// Deployment identifies the deployment that was called. The platform chooses the values of its fields and limits their length.
+// Deployment identifies the deployment that was called. The installation creates or checks these values, and limits
+// their length.
 type Deployment struct {
 	AccountID   string
 	Project     string

@@ -1,4 +1,5 @@
-// Package counts counts calls and GraphQL operations (package analytics defines them), stores the numbers in the table, and reads them.
+// Package counts counts calls and GraphQL operations, which package analytics defines. It stores the numbers in the
+// table, and reads them for reports.
 //
 // A gateway has one [Collector]. To count a request, the collector holds a lock for some nanoseconds, and does no I/O.
 // Every few seconds the collector writes its counts: one row for each deployment. The number of these rows per
@@ -35,9 +36,9 @@ import (
 )
 
 // These are the limits of a collector's memory between two writes, some 150 MB at worst. Calls above maxAllRecent are
-// counted, but Recent lists them only if they replace older calls of their deployment, or are the first of it. Calls
-// and operations of deployments above maxDeployments are lost. Operations and callers above their limits count under
-// Other: first those of the tallies with the most names.
+// counted, but Recent lists such a call only if it replaces an older call of its deployment, or is the deployment's
+// first call. Calls and operations of deployments above maxDeployments are lost. Operations and callers above their
+// limits count under Other: first those of the tallies with the most names.
 const (
 	maxDeployments   = 16_384
 	maxAllOperations = 16_384
@@ -69,8 +70,8 @@ type Collector struct {
 
 	seed   maphash.Seed
 	shards [shardCount]shard
-	// recent is the number of single calls that the collector holds for all deployments together. lost is the number of
-	// calls and operations of deployments above maxDeployments that are not logged yet.
+	// recent is the number of calls in the recentCalls of all deployments together. lost is the number of calls and
+	// operations of deployments above maxDeployments that are not logged yet.
 	recent, lost atomic.Int64
 
 	pacer pacer
@@ -85,10 +86,11 @@ type Collector struct {
 // shardCount is the number of locks, so that instances with many cores do not compete for one.
 const shardCount = 16
 
+// shard has the counts of some of the deployments since the last write.
 type shard struct {
 	mu          sync.Mutex
 	deployments map[string]*pendingCounts
-	// operations and callers are the numbers of names of all deployments in the shard.
+	// operations and callers are the numbers of operations and callers in all tallies of the shard.
 	operations, callers int
 }
 
@@ -189,8 +191,9 @@ func (c *Collector) pendingFor(sh *shard, deployment string) *pendingCounts {
 	return pending
 }
 
-// tallyAt returns the tally of the interval that contains t. If the deployment already has maxMemoryIntervals
-// intervals, it may return the tally of an interval close to t. The caller holds the lock.
+// tallyAt returns the tally of the interval that contains t. If the deployment then has more than maxMemoryIntervals
+// intervals, tallyAt merges two of them, and may return the tally of an interval close to t. The caller holds the
+// lock.
 func (sh *shard) tallyAt(pending *pendingCounts, t time.Time) *tally {
 	start := finest.start(t.Unix())
 	for i := len(pending.intervals) - 1; i >= 0; i-- {
@@ -243,6 +246,7 @@ func (sh *shard) limitCallers(t *tally) {
 	}
 }
 
+// tallies yields the tallies of all deployments and intervals in the shard.
 func (sh *shard) tallies() iter.Seq[*tally] {
 	return func(yield func(*tally) bool) {
 		for _, pending := range sh.deployments {
@@ -267,7 +271,7 @@ func (c *pendingCounts) size() (operations, callers int) {
 // mergeClosest merges the two intervals that are closest to each other: the one with fewer names into the other. It
 // never merges the newest interval: current requests must count in the current interval, even if long requests end at
 // the same time. mergeClosest returns the tally that counts the calls of the interval that begins at start, after the
-// merge.
+// merge. If there is no such interval, it returns the merged tally.
 func (c *pendingCounts) mergeClosest(start int64) *tally {
 	slices.SortFunc(c.intervals, func(a, b intervalTally) int { return cmp.Compare(a.start, b.start) })
 	gap := func(i int) int64 { return c.intervals[i+1].start - c.intervals[i].start }
@@ -292,7 +296,7 @@ func (c *pendingCounts) mergeClosest(start int64) *tally {
 	return into.tally
 }
 
-// reset returns the counts of each deployment and resets the collector.
+// reset returns the counts of each deployment since the last call, and removes them from the collector.
 func (c *Collector) reset() map[string]*pendingCounts {
 	all := map[string]*pendingCounts{}
 	for i := range c.shards {

@@ -32,7 +32,8 @@ const minCompressedBytes = 1024
 // write maxRollupRows rows of this size in one transaction.
 const maxRowBytes = 160 << 10
 
-// maxUnpackedBytes is the maximum decompressed size of a row. It is far more than the counts in a row of maxRowBytes can have.
+// maxUnpackedBytes is the maximum decompressed size of a row's data. It is far more than any row needs that a
+// collector or a rollup writes.
 const maxUnpackedBytes = 64 << 20
 
 // packedTally is the stored form of a tally.
@@ -70,7 +71,7 @@ type packedCalls struct {
 	Calls [][6]int64 `json:"c,omitempty"`
 }
 
-// packedInterval is a tally of the shortest interval. Start is its beginning in seconds since 1970.
+// packedInterval is the stored form of an intervalTally. Start is its beginning in seconds since 1970.
 type packedInterval struct {
 	Start int64       `json:"s"`
 	Tally packedTally `json:"t"`
@@ -255,8 +256,8 @@ func packTally(t *tally) ([]byte, error) {
 type shrinkable struct {
 	// part is the data whose encoded size shrink compares.
 	part any
-	// halve removes half of the calls, or folds half of the names into Other. It returns false if there was nothing
-	// left.
+	// halve removes half of the calls, or folds names into Other. It returns false if there was nothing to remove or
+	// fold.
 	halve func() bool
 }
 
@@ -280,7 +281,7 @@ func shrinkables(tallies ...*tally) []shrinkable {
 func shrink(parts []shrinkable) bool {
 	size, order := make([]int, len(parts)), make([]int, len(parts))
 	for i, candidate := range parts {
-		data, _ := encodeRow(candidate.part) // no error: the whole row was encoded before
+		data, _ := encodeRow(candidate.part) // no error, because the whole row was encoded before
 		size[i], order[i] = len(data), i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
@@ -314,7 +315,7 @@ type pendingCounts struct {
 	recent    recentCalls
 }
 
-// intervalTally is a tally of the shortest interval.
+// intervalTally is a tally of one interval of the finest resolution.
 type intervalTally struct {
 	start int64 // in seconds since 1970
 	*tally

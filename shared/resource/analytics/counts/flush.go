@@ -14,8 +14,7 @@ import (
 
 const (
 	// writeInterval is the time between two writes of a process. A process that is killed loses the counts since its
-	// last write. The interval is half of the 20 s within which a call must become visible in
-	// reports.
+	// last write. The interval is half of the 20 s within which a call must become visible in reports.
 	writeInterval = 10 * time.Second
 	// writeTimeout limits one write.
 	writeTimeout = 5 * time.Second
@@ -46,7 +45,7 @@ type batchRow struct {
 	calls      int64
 }
 
-// errAlreadyWritten is returned for a batch that was written before.
+// errAlreadyWritten is returned for a batch that was written by an earlier attempt.
 var errAlreadyWritten = errors.New("counts: these counts are written already")
 
 // Run writes the counts every writeInterval until ctx ends, and then all remaining counts. A gateway that runs as a
@@ -71,6 +70,7 @@ func (c *Collector) flushWithTimeout(ctx context.Context, timeout time.Duration)
 	return c.Drain(ctx)
 }
 
+// logResult logs the error of a write, unless ctx has ended. It also logs the number of lost calls and operations.
 func (c *Collector) logResult(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		c.log.WarnContext(ctx, "what the gateway has counted could not be written, and is tried again", "error", err)
@@ -120,6 +120,7 @@ func (c *Collector) prepare() error {
 	return errors.Join(errs...)
 }
 
+// calls returns the number of calls. GraphQL operations do not count in addition.
 func (c *pendingCounts) calls() int64 {
 	n := int64(0)
 	for _, s := range c.intervals {
@@ -128,8 +129,8 @@ func (c *pendingCounts) calls() int64 {
 	return n
 }
 
-// write writes the batches, the oldest first. It removes each batch that was written, and drops a batch if its first
-// attempt was longer than retryWindow ago.
+// write writes the batches, the oldest first, until a write fails. It removes each batch that was written. It drops a
+// batch whose first attempt was more than retryWindow ago, and logs the loss.
 func (c *Collector) write(ctx context.Context) error {
 	ctx = store.WithoutReadSet(ctx, "a row is replaced only if its version has not changed since it was read, and only "+
 		"this collector writes its sequence number")

@@ -22,60 +22,60 @@ const (
 	LastThreeMonths Window = "last-3-months"
 )
 
-// span defines how a window is read: rows of the first length cover as much as
-// possible, and rows of the next length cover the remainder at the beginning.
+// span defines how a window is read: rows of the first resolution cover as much as possible, and rows of the next
+// resolution cover the remainder at the beginning.
 type span struct {
-	// duration is the duration of the window. A report begins at the start of a
-	// row of the shortest length, so it may cover up to one such row more.
+	// duration is the duration of the window. A report begins at the start of a row of the finest resolution to read,
+	// so it may cover up to one such row more.
 	duration time.Duration
-	// rowLengths contains the lengths of the rows to read, the longest first.
-	rowLengths []length
-	// pointLength is the interval between the details of a report.
-	pointLength length
+	// rowResolutions contains the resolutions of the rows to read, the coarsest first.
+	rowResolutions []resolution
+	// pointResolution is the interval between the details of a report.
+	pointResolution resolution
 }
 
 // span returns the span of a window. Three months are 92 days, their maximum.
 func (w Window) span() (span, error) {
 	switch w {
 	case LastHour:
-		return span{time.Hour, []length{finest}, finest}, nil
+		return span{time.Hour, []resolution{finest}, finest}, nil
 	case Last24Hours:
-		return span{day, []length{hourly, finest}, hourly}, nil
+		return span{day, []resolution{hourly, finest}, hourly}, nil
 	case Last7Days:
-		return span{7 * day, []length{daily, hourly}, daily}, nil
+		return span{7 * day, []resolution{daily, hourly}, daily}, nil
 	case Last30Days:
-		return span{30 * day, []length{daily, hourly}, daily}, nil
+		return span{30 * day, []resolution{daily, hourly}, daily}, nil
 	case LastThreeMonths:
-		return span{92 * day, []length{weekly, daily}, weekly}, nil
+		return span{92 * day, []resolution{weekly, daily}, weekly}, nil
 	}
 	return span{}, fmt.Errorf("counts: there is no window %q", w)
 }
 
-// run is a sequence of rows of one length. from is the beginning of the first row, and to is the latest possible
+// run is a sequence of rows of one resolution. from is the beginning of the first row, and to is the latest possible
 // beginning of the last row.
 type run struct {
-	length   length
-	from, to int64
+	resolution resolution
+	from, to   int64
 }
 
 // cover returns the beginning of the window that ends at now, and the rows that cover everything since then.
 func (s span) cover(now time.Time) (from int64, runs []run) {
-	rowLengths := s.rowLengths
-	from = rowLengths[len(rowLengths)-1].start(now.Add(-s.duration).Unix())
+	rowResolutions := s.rowResolutions
+	from = rowResolutions[len(rowResolutions)-1].start(now.Add(-s.duration).Unix())
 	at := from
-	for i := len(rowLengths) - 1; i > 0; i-- {
-		// This run ends where a longer row begins.
-		next := rowLengths[i-1].start(at)
+	for i := len(rowResolutions) - 1; i > 0; i-- {
+		// This run ends where a row of the next coarser resolution begins.
+		next := rowResolutions[i-1].start(at)
 		if next < at {
-			next += int64(rowLengths[i-1].duration / time.Second)
+			next += int64(rowResolutions[i-1].duration / time.Second)
 		}
 		if next > at {
-			runs = append(runs, run{rowLengths[i], at, next - 1})
+			runs = append(runs, run{rowResolutions[i], at, next - 1})
 		}
 		at = next
 	}
 	// No row begins after now, unless the clock of a gateway is ahead of this one.
-	return from, append(runs, run{rowLengths[0], at, max(at, now.Add(day).Unix())})
+	return from, append(runs, run{rowResolutions[0], at, max(at, now.Add(day).Unix())})
 }
 
 // Reader reads the counts. It is safe for concurrent use.
@@ -94,7 +94,8 @@ type part struct {
 	*tally
 }
 
-// readAttempts is the maximum number of attempts to read a report if rollups run during the reading. A rollup runs once a minute.
+// readAttempts is the maximum number of attempts to read a report if rollups commit during the reading. A rollup runs
+// once a minute.
 const readAttempts = 5
 
 // parts returns the counts of a deployment since from.
@@ -120,12 +121,14 @@ func (r *Reader) parts(ctx context.Context, deployment string, from int64, runs 
 	}
 }
 
+// version returns the number of a deployment's rollups.
 func (r *Reader) version(ctx context.Context, deployment string) (int64, error) {
 	var state rollupState
 	err := r.table.Load(ctx, store.Get(rollupStateKey(deployment), &state))
 	return state.Version, err
 }
 
+// read reads the rows of the runs, and the intervals of the pending rows since from.
 func (r *Reader) read(ctx context.Context, deployment string, from int64, runs []run) ([]part, error) {
 	found := make([][]part, len(runs)+1)
 	var group errgroup.Group
@@ -159,7 +162,7 @@ func (r *Reader) read(ctx context.Context, deployment string, from int64, runs [
 
 func (r *Reader) rows(ctx context.Context, deployment string, run run) ([]part, error) {
 	rows, err := store.Collect[row](ctx, r.table, store.Query{
-		PK:    run.length.partition(deployment),
+		PK:    run.resolution.partition(deployment),
 		After: formatTime(run.from - 1), // no row has this key
 		UpTo:  formatTime(run.to),
 	})

@@ -11,7 +11,7 @@ import (
 // callers are complete, unless a collector reaches maxAllRecent or a row reaches maxRowBytes.
 const maxRecent = 1_000
 
-// RecentCall is one request of the last 24 hours.
+// RecentCall is a single request, which Recent returns for 24 hours.
 type RecentCall struct {
 	// Consumer is "" for a request without one.
 	Consumer string
@@ -45,9 +45,9 @@ func (b *byTime) Push(call any) {
 // Pop implements heap.Interface. It panics, because no call is ever removed.
 func (b *byTime) Pop() any { panic("counts: a call is taken out") }
 
-// add adds a call. hasCapacity says whether the collector may store one more call. If it may not, or if there are
-// already maxRecent calls, c replaces the oldest call if c is newer. The first call is always added. add reports
-// whether the number of calls has grown.
+// add adds a call. hasCapacity says whether the collector may store one more call. Even if it may not, the first call
+// is added. If a call is not added because of hasCapacity or maxRecent, it replaces the oldest call if it is newer.
+// add reports whether the number of calls has grown.
 func (rc *recentCalls) add(c RecentCall, hasCapacity bool) bool {
 	if len(rc.calls) < maxRecent && (hasCapacity || len(rc.calls) == 0) {
 		heap.Push(&rc.calls, c)

@@ -19,7 +19,7 @@ import (
 type Callers struct {
 	// All selects all calls, including those without a consumer.
 	All bool
-	// Names are the names of consumers. They are used if All is false.
+	// Names are the names of the selected consumers if All is false.
 	Names []string
 }
 
@@ -69,7 +69,7 @@ func (r *Reader) Statuses(ctx context.Context, deployment string, w Window, call
 	// order of the parts.
 	total, points := newTally(), map[int64]*tally{}
 	for _, p := range parts {
-		at := max(s.pointLength.start(p.start), from)
+		at := max(s.pointResolution.start(p.start), from)
 		if points[at] == nil {
 			points[at] = newTally()
 		}
@@ -95,7 +95,8 @@ func (r *Reader) Statuses(ctx context.Context, deployment string, w Window, call
 	return out, nil
 }
 
-// trimDetails folds callers until all intervals together fit into maxDetails. Intervals with few callers keep all of them.
+// trimDetails folds callers into Other until all intervals together have at most maxDetails callers. Intervals with
+// few callers keep all of them.
 func trimDetails(points map[int64]*tally) {
 	for capacity := maxCallers; ; capacity-- {
 		pairs := 0
@@ -133,7 +134,7 @@ func (t *tally) callers(at time.Time) []CallerCount {
 	return out
 }
 
-// Latency contains quantiles, each within 1 % of the exact one, and 0 if nothing was measured.
+// Latency contains quantiles of latencies, each within 1 % of the exact quantile. They are 0 if nothing was measured.
 type Latency struct{ P50, P95, P99 time.Duration }
 
 // OperationCount contains the measurements of the GraphQL operations with one name and type, or of all operations.
@@ -232,6 +233,7 @@ func (r *Reader) Recent(ctx context.Context, deployment string, callers Callers,
 	}
 }
 
+// recent is an attempt of Recent. It does not detect rollups during the reading.
 func (r *Reader) recent(ctx context.Context, deployment string, callers Callers, limit int) ([]RecentCall, error) {
 	from := r.now().Add(-recentPeriod)
 	var out []RecentCall
@@ -252,7 +254,8 @@ func (r *Reader) recent(ctx context.Context, deployment string, callers Callers,
 	}
 	oldest := hourly.start(from.Unix())
 	var decodeErr error
-	// The newest hour comes first. The limit is one row more than 24 hours, because the period begins in the middle of an hour.
+	// The newest hour comes first. The limit is 25 rows and not 24, because the period begins in the middle of an
+	// hour.
 	err = store.Visit(ctx, r.table, store.Query{PK: callsPartition(deployment), Descending: true, Limit: 25},
 		func(hour row) bool {
 			start, ok := parseTime(hour.SK)

@@ -105,7 +105,7 @@ func TestReportReadsFewItemsAtAllTimes(t *testing.T) {
 			items := bucketCount + versionReads
 			_, runs := s.cover(now)
 			for _, r := range runs {
-				items += int((min(r.to, now.Unix())-r.from)/int64(r.length.duration/time.Second)) + 1
+				items += int((min(r.to, now.Unix())-r.from)/int64(r.resolution.duration/time.Second)) + 1
 			}
 			maxItems = max(maxItems, items)
 		}

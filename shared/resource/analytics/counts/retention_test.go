@@ -19,9 +19,9 @@ func TestRowsDoNotExpireWithinTheirWindow(t *testing.T) {
 			}
 			_, runs := s.cover(now)
 			for _, r := range runs {
-				if at := expiry(r.from, r.length.duration, r.length.retention); at <= now.Unix() {
+				if at := expiry(r.from, r.resolution.duration, r.resolution.retention); at <= now.Unix() {
 					t.Fatalf("%s at %s reads the row %s from %s, which expired %d s before, want unexpired rows only",
-						window, now, r.length.name, formatTime(r.from), now.Unix()-at)
+						window, now, r.resolution.name, formatTime(r.from), now.Unix()-at)
 				}
 			}
 		}
@@ -63,13 +63,14 @@ func TestRollupStaysWithinTransactionLimit(t *testing.T) {
 		}
 		return pending
 	}
-	for hours, want := range map[int]bool{maxRollupRows - len(lengths): true, maxRollupRows - len(lengths) + 1: false} {
+	maxHours := maxRollupRows - len(resolutions)
+	for hours, want := range map[int]bool{maxHours: true, maxHours + 1: false} {
 		m := newMergeBatch(shop.Name, now)
 		if !m.add(countsOver(1)) {
 			t.Fatal("add(first row) = false, want true")
 		}
 		got := m.add(countsOver(hours))
-		if rows := len(m.tallies) + len(m.calls); got != want || rows > maxRollupRows || !got && rows != len(lengths)+1 {
+		if rows := len(m.tallies) + len(m.calls); got != want || rows > maxRollupRows || !got && rows != len(resolutions)+1 {
 			t.Errorf("add(calls of %d hours) = %t with %d rows to write, want %t with at most %d rows",
 				hours, got, rows, want, maxRollupRows)
 		}

@@ -13,9 +13,9 @@ import (
 )
 
 // maxRollupRows is the maximum number of target rows in one transaction of a rollup, unless a single source row needs
-// more. The counts that gateways write for a deployment at one time are in at most two intervals of each length. The
-// remaining capacity is for a late rollup and for clocks that jump. The transaction also deletes up to bucketCount
-// source rows.
+// more. The counts that gateways write for a deployment at one time are in at most two intervals of each resolution.
+// The remaining capacity is for a late rollup and for clocks that jump. The transaction also deletes up to
+// bucketCount source rows.
 const maxRollupRows = 24
 
 const (
@@ -25,7 +25,8 @@ const (
 	rollupConcurrency = 8
 )
 
-// errConcurrentRollup is returned if another rollup of the deployment committed first.
+// errConcurrentRollup is returned if another rollup of the deployment has committed since the number of rollups was
+// read.
 var errConcurrentRollup = errors.New("counts: another rollup of the deployment came first")
 
 // errRowChanged is returned if a gateway has merged counts into the rows since they were read.
@@ -47,8 +48,9 @@ func NewRollup(table *store.Table, now func() time.Time) *Rollup {
 	return &Rollup{table, now, bucketCount}
 }
 
-// Run adds up the pending rows of at most maxRollupDeployments deployments, and returns the number of these rows. A
-// deployment that fails does not prevent the others: the returned error joins all errors. Concurrent runs are safe.
+// Run adds up the pending rows of at most maxRollupDeployments deployments. added is the number of pending rows that
+// it has added up and deleted. A deployment that fails does not prevent the others: the returned error joins all
+// errors. Concurrent runs are safe.
 func (r *Rollup) Run(ctx context.Context) (added int, err error) {
 	ctx = store.WithoutReadSet(ctx, "a rollup commits only if the version that it has read has not changed")
 	deployments, err := r.due(ctx)
@@ -173,8 +175,8 @@ type mergeBatch struct {
 
 // interval identifies the interval of a row.
 type interval struct {
-	lengthIndex int // an index into lengths
-	start       int64
+	resolutionIndex int // an index into resolutions
+	start           int64
 }
 
 func newMergeBatch(deployment string, now time.Time) *mergeBatch {
@@ -197,8 +199,8 @@ func (m *mergeBatch) add(pending *pendingCounts) bool {
 	newIntervals := map[interval]bool{}
 	newHours := map[int64]bool{}
 	for _, s := range pending.intervals {
-		for i, l := range lengths {
-			if at := (interval{i, l.start(s.start)}); m.tallies[at] == nil {
+		for i, r := range resolutions {
+			if at := (interval{i, r.start(s.start)}); m.tallies[at] == nil {
 				newIntervals[at] = true
 			}
 		}
@@ -215,8 +217,8 @@ func (m *mergeBatch) add(pending *pendingCounts) bool {
 		m.tallies[at] = newTally()
 	}
 	for _, s := range pending.intervals {
-		for i, l := range lengths {
-			m.tallies[interval{i, l.start(s.start)}].merge(s.tally)
+		for i, r := range resolutions {
+			m.tallies[interval{i, r.start(s.start)}].merge(s.tally)
 		}
 	}
 	for _, c := range pending.recent.calls {
@@ -232,7 +234,7 @@ func (m *mergeBatch) load(ctx context.Context, table *store.Table) error {
 	var mergers []func() error
 	for at, t := range m.tallies {
 		stored := new(row)
-		key := lengths[at.lengthIndex].key(m.deployment, at.start)
+		key := resolutions[at.resolutionIndex].key(m.deployment, at.start)
 		request := store.Get(key, stored)
 		gets = append(gets, request)
 		mergers = append(mergers, func() error {
@@ -283,15 +285,15 @@ func (m *mergeBatch) load(ctx context.Context, table *store.Table) error {
 func (m *mergeBatch) writes() ([]store.Write, error) {
 	var out []store.Write
 	for at, t := range m.tallies {
-		l := lengths[at.lengthIndex]
+		r := resolutions[at.resolutionIndex]
 		data, err := packTally(t)
 		if err != nil {
 			return nil, err
 		}
-		key := l.key(m.deployment, at.start)
+		key := r.key(m.deployment, at.start)
 		out = append(out, store.Put(key, row{
 			UnknownAttributes: m.unknownAttributes[key], Data: data,
-			TTL: expiry(at.start, l.duration, l.retention),
+			TTL: expiry(at.start, r.duration, r.retention),
 		}))
 	}
 	for hour, calls := range m.calls {
@@ -308,6 +310,7 @@ func (m *mergeBatch) writes() ([]store.Write, error) {
 	return out, nil
 }
 
-func expiry(start int64, length, retention time.Duration) int64 {
-	return start + int64((length+retention)/time.Second)
+// expiry returns the time until which a row is kept, in seconds since 1970. start is the beginning of its interval.
+func expiry(start int64, duration, retention time.Duration) int64 {
+	return start + int64((duration+retention)/time.Second)
 }

@@ -263,7 +263,7 @@ func (s *simulation) check(table *store.Table, w Window) error {
 	var got Statuses
 	var err error
 	if s.defect.torn {
-		from, runs := span{time.Hour, []length{finest}, finest}.cover(s.now())
+		from, runs := span{time.Hour, []resolution{finest}, finest}.cover(s.now())
 		var parts []part
 		if parts, err = r.read(s.Context(), shop.Name, from, runs); err == nil {
 			t := newTally()

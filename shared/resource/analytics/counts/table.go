@@ -8,17 +8,19 @@ import (
 )
 
 const (
-	// pendingPrefix is the key prefix of pending rows. They contain the counts that gateways have written and that are not
-	// rolled up yet. The pending rows of a deployment are a partition of at most bucketCount rows. The due index has the
-	// pending rows of all deployments. Gateways write them, rollups read and delete them, and every report reads them.
+	// pendingPrefix is the key prefix of pending rows. They contain the counts that gateways have written and that no
+	// rollup has processed yet. The pending rows of a deployment are in one partition, which has at most bucketCount
+	// rows. The due index has the pending rows of all deployments. Gateways write them, rollups read and delete them,
+	// and every report reads them.
 	pendingPrefix store.KeyPrefix = "analytics-new"
-	// rowPrefix is the key prefix of the rolled-up counts. The rows of a deployment with intervals of one length are a
-	// partition, sorted by time. Reports read consecutive rows of a partition.
+	// rowPrefix is the key prefix of the rolled-up counts. All rows of a deployment with the same resolution are in
+	// one partition, sorted by time. Reports read consecutive rows of a partition.
 	rowPrefix store.KeyPrefix = "analytics"
 	// callPrefix is the key prefix of the newest calls of a deployment. Each hour has one row, and the rows are sorted by time.
 	callPrefix store.KeyPrefix = "analytics-calls"
-	// rollupStatePrefix is the key prefix of a number for each deployment. Every rollup increments the number. It
-	// prevents that two concurrent rollups commit, and shows a report whether a rollup committed during the reading.
+	// rollupStatePrefix is the key prefix of a number for each deployment. Every rollup increments the number. If two
+	// rollups run at the same time, only one can commit. A report compares the number before and after reading, to
+	// detect a rollup in between.
 	rollupStatePrefix store.KeyPrefix = "analytics-head"
 	// writerPrefix is the key prefix of the number of the last write of each gateway, so that a write with an unknown
 	// result is not counted twice.
@@ -27,9 +29,9 @@ const (
 
 func pendingPartition(deployment string) string { return pendingPrefix.Partition(deployment) }
 
-// bucketCount is the maximum number of rows of a deployment that wait for a rollup, even with many gateways and a late
-// rollup. The longest report (last-30-days) reads these rows, 53 rolled-up rows, and the number of rollups twice: 95
-// items in all.
+// bucketCount is the maximum number of pending rows of a deployment, even with many gateways and a late rollup. The
+// longest report (last-30-days) reads these rows, 53 rolled-up rows, and the number of rollups twice: 95 items in
+// all.
 const bucketCount = 40
 
 func bucketKey(deployment string, bucket int) store.Key {
@@ -44,8 +46,8 @@ func rollupStateKey(deployment string) store.Key { return rollupStatePrefix.Key(
 
 func writerKey(id string) store.Key { return writerPrefix.Key(id) }
 
-// length is the length of a row's interval.
-type length struct {
+// resolution is the duration of the interval that a row counts, and how long such rows are kept.
+type resolution struct {
 	name     string
 	duration time.Duration
 	// retention is how long a row is needed after the end of its interval.
@@ -54,29 +56,29 @@ type length struct {
 
 const day = 24 * time.Hour
 
-// The lengths of rows. Each call counts in one row of each length, so that a report reads few rows, and rows never need
-// to be merged later. The longest retention is a window of three months, plus a day or more.
+// The resolutions. Each call counts in one row of each resolution, so that a report reads few rows, and rows never
+// need to be merged later. The longest retention is a window of three months, plus a day or more.
 var (
-	finest  = length{"5m", 5 * time.Minute, 2 * day}
-	hourly  = length{"hour", time.Hour, 32 * day}
-	daily   = length{"day", day, 94 * day}
-	weekly  = length{"week", 7 * day, 94 * day}
-	lengths = []length{finest, hourly, daily, weekly}
+	finest      = resolution{"5m", 5 * time.Minute, 2 * day}
+	hourly      = resolution{"hour", time.Hour, 32 * day}
+	daily       = resolution{"day", day, 94 * day}
+	weekly      = resolution{"week", 7 * day, 94 * day}
+	resolutions = []resolution{finest, hourly, daily, weekly}
 )
 
-// callsRetention is how long the calls of an hour are needed after its end.
+// callsRetention is how long the row with the calls of an hour is needed after the end of the hour.
 const callsRetention = 25 * time.Hour
 
 // monday is the beginning of a week, in seconds since 1970: January 1 was a Thursday.
 const monday = int64(4 * day / time.Second)
 
 // start returns the beginning of the interval that contains a time, both in seconds since 1970.
-func (l length) start(at int64) int64 {
+func (r resolution) start(at int64) int64 {
 	offset := int64(0)
-	if l.duration == weekly.duration {
+	if r.duration == weekly.duration {
 		offset = monday
 	}
-	size := int64(l.duration / time.Second)
+	size := int64(r.duration / time.Second)
 	elapsed := (at - offset) % size
 	if elapsed < 0 {
 		elapsed += size
@@ -84,10 +86,12 @@ func (l length) start(at int64) int64 {
 	return at - elapsed
 }
 
-func (l length) partition(deployment string) string { return rowPrefix.Partition(deployment, l.name) }
+func (r resolution) partition(deployment string) string {
+	return rowPrefix.Partition(deployment, r.name)
+}
 
-func (l length) key(deployment string, start int64) store.Key {
-	return store.KeyIn(l.partition(deployment), formatTime(start))
+func (r resolution) key(deployment string, start int64) store.Key {
+	return store.KeyIn(r.partition(deployment), formatTime(start))
 }
 
 func callsPartition(deployment string) string { return callPrefix.Partition(deployment) }
@@ -105,7 +109,7 @@ func parseTime(text string) (int64, bool) {
 	return t.Unix(), err == nil
 }
 
-// row contains the attributes of all kinds of rows.
+// row contains the attributes that rolled-up rows, call rows and pending rows have in common.
 type row struct {
 	store.UnknownAttributes
 
@@ -132,7 +136,7 @@ func (r *pendingRow) versionUnchanged() store.Condition {
 	return store.Equal(store.At("version"), r.Version)
 }
 
-// pendingRetention is the maximum time that a pendingRow waits for a rollup.
+// pendingRetention is how long a pendingRow can wait for a rollup. After that, it expires and its counts are lost.
 const pendingRetention = 94 * day
 
 // rollupState contains the number of a deployment's rollups. It must not expire: reads ignore an expired row, but

@@ -40,13 +40,13 @@ type tally struct {
 	otherOperations map[string]*operationStats
 }
 
-// caller identifies the calls of one consumer that have one status.
+// caller identifies the calls of one consumer with one response status. A consumer has a caller for each status.
 type caller struct {
 	consumer string
 	status   int
 }
 
-// operation identifies an operation.
+// operation identifies the operations with one name and type. kind is the type (analytics.Operation.Type).
 type operation struct{ name, kind string }
 
 func newTally() *tally {
@@ -192,8 +192,8 @@ func saturatingAdd(a, b int64) int64 {
 const (
 	accuracy = 0.01
 	maxBins  = 1_024
-	// maxLatency is the value for longer latencies. Upstreams report some latencies. A latency that is too long for a
-	// sketch would make the sketch merge the bins of the other latencies.
+	// maxLatency replaces longer latencies. Upstreams report some of the latencies, so these can have any value. A
+	// latency that is too long for a sketch would make the sketch merge the bins of the other latencies.
 	maxLatency = time.Hour
 )
 
@@ -219,8 +219,9 @@ func mergeSketch(into, from *ddsketch.DDSketch) {
 }
 
 // quantile returns a latency in milliseconds: the smallest one for which at least the share q of all latencies are as
-// long or shorter. It returns 0 if nothing was measured. It does not pass q to the sketch: if q is between two samples,
-// the sketch returns the lower one. The 95th percentile of two requests would be the faster request.
+// long or shorter. It returns 0 if nothing was measured. It does not pass q to the sketch, because the sketch returns
+// the lower sample if q is between two samples. For example, the 95th percentile of two requests would be the faster
+// request.
 func quantile(s *ddsketch.DDSketch, q float64) float64 {
 	n := s.GetCount()
 	if n == 0 {
