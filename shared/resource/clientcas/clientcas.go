@@ -1,5 +1,6 @@
-// Package clientcas is the service of an account's client CAs: the certificates of the authorities that sign clients' certificates
-// (specification 4.3; contract 2.3). A gateway uses Trust to verify clients' chains with the account's current CAs.
+// Package clientcas manages an account's client CAs: the certificates of the authorities that sign clients'
+// certificates (specification 4.3; contract 2.3). A gateway uses Trust to verify clients' chains with the account's
+// current CAs.
 //
 // The package accepts no connections (packages listen and handshake do), and has
 // no server certificates. Package pki validates uploads.
@@ -32,7 +33,7 @@ import (
 // MaxNameChars is the maximum length of a name (contract 1.4).
 const MaxNameChars = 120
 
-// Service implements the operations. It is safe for concurrent use.
+// Service implements the operations on client CAs. It is safe for concurrent use.
 type Service struct{ parts installation.Parts }
 
 // Open returns the Service of an installation.
@@ -96,15 +97,16 @@ func visible(o auth.Owner) bool { return o.Viewer.CanSee("", "") }
 
 // CreateInput is the input of Create.
 type CreateInput struct {
-	// Name is a JavaScript identifier of at most MaxNameChars ASCII characters, unique in the account.
+	// Name is a JavaScript identifier of at most MaxNameChars ASCII characters, and no reserved word in any case. It
+	// is unique in the account.
 	Name string
 	// Certificate is the CA's certificate in PEM.
 	Certificate string
 }
 
-// Create creates a CA. It returns Invalid faults for an invalid name or certificate, and the refusal of
-// limits.ClientCAs. It returns Conflict for a name in use and for a certificate that already exists, in
-// any encoding. It returns Forbidden if the caller is limited to projects or environments.
+// Create creates a CA. It returns Invalid faults for an invalid name or certificate. If the account has reached
+// limits.ClientCAs, it returns the refusal of this limit. It returns Conflict for a name in use and for a certificate
+// that already exists, in any encoding. It returns Forbidden if the caller is limited to projects or environments.
 func (s *Service) Create(ctx context.Context, owner auth.Owner, input CreateInput) (CA, error) {
 	var invalid fault.Fields
 	if text := nameError(input.Name); text != "" {
@@ -135,7 +137,7 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, input CreateInpu
 		store.Create(nameKey(owner.AccountID, r.Name), pointer{ID: r.ID}).Else(errNameInUse),
 		store.Upsert(setKey(owner.AccountID), store.Add(store.At("count"), 1),
 			store.Add(store.At("version"), 1)).If(reservation.If).Else(reservation.Else),
-		s.publish(owner, now),
+		s.publishWrite(owner, now),
 		audit.Record(ctx, r.resource()),
 	); err != nil {
 		return CA{}, err
@@ -143,7 +145,8 @@ func (s *Service) Create(ctx context.Context, owner auth.Owner, input CreateInpu
 	return r.toCA()
 }
 
-// List returns the account's CAs in the order of their names. It returns none if the caller is limited to projects or environments.
+// List returns the account's CAs in the order of their names. It returns none if the caller is limited to projects or
+// environments.
 func (s *Service) List(ctx context.Context, owner auth.Owner) ([]CA, error) {
 	if !visible(owner) {
 		return nil, nil
@@ -225,7 +228,7 @@ func (s *Service) Delete(ctx context.Context, owner auth.Owner, id string) error
 			store.Delete(fingerprintKey(owner.AccountID, r.Fingerprint)),
 			store.Delete(nameKey(owner.AccountID, r.Name)),
 			store.Update(setKey(owner.AccountID), store.Add(store.At("count"), -1), store.Add(store.At("version"), 1)),
-			s.publish(owner, store.Instant(s.parts.Now())),
+			s.publishWrite(owner, store.Instant(s.parts.Now())),
 			audit.Record(ctx, r.resource()),
 		)
 	})
@@ -246,8 +249,8 @@ func (s *Service) read(ctx context.Context, owner auth.Owner, id string) (record
 	return r, nil
 }
 
-// publish returns the write that begins a Publish operation.
-func (s *Service) publish(owner auth.Owner, now time.Time) store.Write {
+// publishWrite returns the write that begins a Publish operation.
+func (s *Service) publishWrite(owner auth.Owner, now time.Time) store.Write {
 	return operation.Begin(operation.Start{
 		ID: s.parts.IDs.New("tstr", 24), Kind: Publish, Subject: owner.Account, AccountID: owner.AccountID,
 		Input: publishInput{AccountID: owner.AccountID},

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// Staleness is the maximum time that a gateway uses the previous set of CAs after an account has changed its CAs. A
-	// gateway checks at this interval whether the set has changed. A check takes one small read for each account in
-	// use. While checks fail, the gateway refuses all clients.
+	// Staleness is the maximum time that a gateway uses the previous set of CAs after an account has changed its CAs.
+	// If its state of an account is older, a gateway first checks whether the set has changed. A check takes one
+	// small read. While checks of an account fail, Verify returns their error for all its clients.
 	Staleness = 2 * time.Second
 	// readTimeout limits a check, so that a change takes effect within 5 s in any case.
 	readTimeout = 2 * time.Second
@@ -74,7 +74,8 @@ type cachedAccount struct {
 // pool is a set of CAs with the cached verdicts on clients' chains.
 type pool struct {
 	roots *x509.CertPool // nil for no CA
-	// hints are the roots whose names a handshake contains, nil for no CA.
+	// hints are the roots whose names a handshake contains. They are nil for no CA, and empty if all names together
+	// are too long. hintBytes is the total size of the names.
 	hints     *x509.CertPool
 	hintBytes int
 	cas       []*x509.Certificate
@@ -84,8 +85,10 @@ type pool struct {
 	verdicts map[chainHash]verdict
 }
 
+// chainHash is the hash of a client's chain (hashChain).
 type chainHash [sha256.Size]byte
 
+// verdict is the result of verifying a chain. It is valid from the time from, and before the time until.
 type verdict struct {
 	trusted     bool
 	from, until time.Time
@@ -137,7 +140,8 @@ func hashChain(chain []*x509.Certificate) (out chainHash) {
 	return out
 }
 
-// verify verifies a chain. A positive verdict is valid as long as each certificate of the path is valid.
+// verify verifies a chain. A positive verdict is valid as long as each certificate of the path that was found is
+// valid. A refusal is valid for refusalTTL.
 func (p *pool) verify(chain []*x509.Certificate, now time.Time) verdict {
 	refused := verdict{from: now, until: now.Add(refusalTTL)}
 	if !pki.CanSign(chain[0]) {
@@ -214,7 +218,7 @@ func (t *Trust) cachedState(ctx context.Context, accountID string) (*cachedAccou
 	account := t.find(accountID)
 	if now := t.now(); account != nil {
 		switch age := now.Sub(account.checkedAt); {
-		case age < 0: // the clock was set back: the age is unknown
+		case age < 0: // the clock was set back, so the real age is not known: refresh
 		case account.err == nil && age < Staleness:
 			return account, nil
 		case account.err != nil && age < retryDelay:
@@ -240,8 +244,9 @@ func (t *Trust) store(accountID string, account *cachedAccount) {
 	bounded.Put(t.cached, accountID, account, maxAccounts)
 }
 
-// refresh reads the version of the set, and also the set if its version has changed. The set is read after the version,
-// so it may be newer than the version. In this case, the next refresh reads the set again.
+// refresh returns the new state of an account. It reads the version of the set, and also the set if its version has
+// changed. If a read fails, the state has the error. The set is read after the version, so it may be newer than the
+// version. In this case, the next refresh reads the set again.
 func (t *Trust) refresh(ctx context.Context, accountID string, before *cachedAccount) *cachedAccount {
 	account := &cachedAccount{checkedAt: t.now()}
 	current, err := readSet(ctx, t.table, accountID)
@@ -287,7 +292,8 @@ func (p *pool) add(c *x509.Certificate) {
 	}) {
 		return // hints already contain its name
 	}
-	// Hints contain the names of all CAs or of none: a client does not present a certificate if its CA is missing in the list.
+	// Hints contain the names of all CAs or of none: a client does not present a certificate if its CA is missing in
+	// the list.
 	if p.hintBytes += len(c.RawSubject); p.hintBytes > maxHintBytes {
 		p.hints = x509.NewCertPool()
 		return

@@ -63,8 +63,8 @@ func (t Truststores) Definitions() []operation.Definition {
 
 // publish writes the truststore with the current CAs. Objects never change: each set has its own object in the
 // account's folder, named by the digest of its contents. The operations of two changes may run concurrently, and the
-// older one may write last. So each operation reads the set's version again after the write, and repeats if the version
-// has changed. The last write is then always from an operation that has seen the newest set.
+// older one may write last. So each operation reads the set's version again after the write, and repeats if the
+// version has changed. So the last write always comes from an operation that has seen the newest set.
 func (t Truststores) publish(ctx context.Context, s operation.Step) (operation.Result, error) {
 	var in publishInput
 	if err := s.Input(&in); err != nil {
@@ -102,7 +102,8 @@ func (t Truststores) publish(ctx context.Context, s operation.Step) (operation.R
 	return operation.Result{Repeat: after.Version != before.Version}, err
 }
 
-// encodeBundle returns the truststore: the certificates in PEM, in a fixed order, so that the same set always has the same digest.
+// encodeBundle returns the content of the truststore: the certificates in PEM. It sorts them, so that the same set
+// always has the same digest.
 func encodeBundle(all []record) []byte {
 	slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
 	var b strings.Builder
@@ -112,7 +113,8 @@ func encodeBundle(all []record) []byte {
 	return []byte(b.String())
 }
 
-// readSet reads the version of an account's set. It returns the zero value if the account never had a CA.
+// readSet reads the number of an account's CAs and the version of the set. It returns the zero value if the account
+// never had a CA.
 func readSet(ctx context.Context, table *store.Table, accountID string) (set, error) {
 	var s set
 	if err := table.Get(ctx, setKey(accountID), &s); err != nil && !errors.Is(err, store.ErrNotFound) {

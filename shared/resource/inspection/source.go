@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// maxConcurrentExcerpts is the maximum number of archives that a process reads concurrently for excerpts. It limits the
-// memory for the configuration files in them, which may have 24 MiB each.
+// maxConcurrentExcerpts is the maximum number of archives that a process reads concurrently for excerpts. It limits
+// the memory for the configuration files of these archives, which can take 24 MiB for each archive.
 const maxConcurrentExcerpts = 4
 
 var (
@@ -33,9 +33,9 @@ type SourceLocator struct {
 	Line, Column int
 }
 
-// ReadSource returns an excerpt of a build's sources around a position. The build may have failed: its sources are then
-// kept for a day. ReadSource returns NotFound for a missing upload, missing sources or a missing file. It returns
-// Throttled if ctx ends while maxConcurrentExcerpts other archives are being read.
+// ReadSource returns an excerpt of a build's sources around a position. The build may have failed. In this case, its
+// sources are available for a day. ReadSource returns NotFound for a missing upload, missing sources or a missing
+// file. It returns Throttled if ctx ends while maxConcurrentExcerpts other archives are being read.
 func (s *Service) ReadSource(ctx context.Context, at SourceLocator) (project.Excerpt, error) {
 	name, err := s.deployments.BuildSource(ctx, at.StatusLocator)
 	if err != nil {
@@ -56,6 +56,7 @@ func (s *Service) ReadSource(ctx context.Context, at SourceLocator) (project.Exc
 	return out, nil
 }
 
+// excerpt waits for a free slot, and reads the excerpt from the archive with this key.
 func (s *Service) excerpt(ctx context.Context, key string, at SourceLocator) (project.Excerpt, error) {
 	select {
 	case s.excerptSlots <- struct{}{}:

@@ -85,12 +85,12 @@ func (t restrictedTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 	return resp, err
 }
 
-// LimitedBackoff is the acme.Client.RetryBackoff for callers that repeat failed calls later themselves. It allows 3
-// retries, but none after a 429 response. Without it, the client would retry until the context ends if the authority is
-// down.
+// LimitedBackoff is the RetryBackoff of an acme.Client whose caller repeats failed calls later itself. It allows 3
+// retries, but none after a 429 response. Without it, the client would retry until the context ends while the
+// authority is not available.
 func LimitedBackoff(n int, _ *http.Request, resp *http.Response) time.Duration {
-	const maxTries = 3
-	if n > maxTries || resp.StatusCode == http.StatusTooManyRequests {
+	const maxRetries = 3
+	if n > maxRetries || resp.StatusCode == http.StatusTooManyRequests {
 		return -1
 	}
 	return 100 * time.Millisecond
@@ -110,7 +110,7 @@ func (a *Authority) registeredClient(ctx context.Context) (*acme.Client, error) 
 	case directory == "":
 		return nil, errNoAuthority
 	}
-	key, err := a.accountKey(ctx, directory)
+	key, err := a.privateKey(ctx, directory)
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +126,9 @@ func (a *Authority) registeredClient(ctx context.Context) (*acme.Client, error) 
 	return client, nil
 }
 
-// accountKey returns the key of the installation's account at an authority, and creates it if it does not exist.
-// directory is the address of the authority's directory.
-func (a *Authority) accountKey(ctx context.Context, directory string) (*ecdsa.PrivateKey, error) {
+// privateKey returns the private key of the installation's account at an authority, and creates it if it does not
+// exist. directory is the address of the authority's directory.
+func (a *Authority) privateKey(ctx context.Context, directory string) (*ecdsa.PrivateKey, error) {
 	newKey, err := ecdsa.GenerateKey(elliptic.P256(), a.parts.Random)
 	if err != nil {
 		return nil, fmt.Errorf("make an account key: %w", err)
@@ -279,7 +279,7 @@ func (a *Authority) Finish(ctx context.Context, o customdomains.Order, csr []byt
 	return chain, nil
 }
 
-// orderFailure returns the error, for the custom domain's owner, that explains why an order has failed.
+// orderFailure returns a fault that explains to the custom domain's owner why an order has failed.
 func (a *Authority) orderFailure(ctx context.Context, client *acme.Client, o customdomains.Order) error {
 	if o.Authz != "" {
 		if authz, err := client.GetAuthorization(ctx, o.Authz); err == nil {
@@ -300,8 +300,8 @@ func (a *Authority) orderFailure(ctx context.Context, client *acme.Client, o cus
 		"says of the hostname, such as its limits.")
 }
 
-// resetOnError returns ownerError(action, err) and drops the client, so that the next call registers the account again.
-// The authority may have moved, or have deleted the account.
+// resetOnError returns ownerError(action, err) and drops the client, so that the next call registers the account
+// again. The error can mean that the authority has new addresses, or that it has deleted the account.
 func (a *Authority) resetOnError(action string, err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -309,8 +309,8 @@ func (a *Authority) resetOnError(action string, err error) error {
 	return ownerError(action, err)
 }
 
-// ownerError returns an error of the authority in the form for the custom domain's owner. action is what the authority
-// was asked to do, such as "order a certificate".
+// ownerError converts an error of a request to the authority into a fault whose text is for the custom domain's
+// owner. action is what the authority was asked to do, such as "order a certificate".
 func ownerError(action string, err error) error {
 	acmeErr, ok := errors.AsType[*acme.Error](err)
 	if !ok {

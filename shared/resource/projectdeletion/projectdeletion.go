@@ -1,16 +1,16 @@
 // Package projectdeletion runs the deletion of projects (deployments.DeleteProject): a
 // durable operation that removes all contents of a project and frees its name last.
 //
-// During the deletion, the project gets no new contents, because every creation requires store.ProjectActive in its own
-// commit, or an existing deployment, which the first state deletes. So the data that a state has removed does not come
-// back, and a later project with the same name shares nothing with the old one. The data that remains after the
-// deletion cannot be found through the name: the objects of deployments, whose names are never reused, and the
-// consumers and keys of earlier generations of buckets. The deletion begins further operations that remove this data
-// (deployments.Clean and the cascades of package keys).
+// During the deletion, the project gets no new contents, because every creation requires store.ProjectActive in its
+// own commit, or an existing deployment, which the first state deletes. So the data that a state has removed does not
+// come back, and a later project with the same name shares nothing with the old one. Some data remains after the
+// deletion, but cannot be found through the project's name: the objects of deployments, whose names are never reused,
+// and the consumers and keys of earlier generations of buckets. The deletion begins further operations that remove
+// this data (deployments.Clean and the cascades of package keys).
 //
 // A new kind of resource in projects needs a state here before "release", and a count in package tally.
 //
-// The package does not begin deletions and serves no requests; package deployments does. The rules are in contract 9.
+// The package does not begin deletions or serve requests; package deployments does both. The rules are in contract 9.
 package projectdeletion
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/variables"
 )
 
-// Remover defines the deletion of projects. It is safe for concurrent use.
+// Remover has the durable operation that deletes a project. It is safe for concurrent use.
 type Remover struct {
 	table         *store.Table
 	keys          *keys.Service

@@ -63,10 +63,11 @@ type Service struct {
 	parts installation.Parts
 }
 
-// Open returns the Service of an installation, with the account keys of keys.
+// Open returns the Service of an installation. keys authenticates the account keys.
 func Open(p installation.Parts, keys *accounts.Service) *Service { return &Service{keys, p} }
 
-// Create creates a session of the caller's key and returns its token, which is not stored. The session ends no later than the key.
+// Create creates a session of the caller's key. It returns the session and its token, which is not stored. The
+// session ends no later than the key.
 func (s *Service) Create(ctx context.Context, caller auth.Principal) (auth.Session, string, error) {
 	now := store.Instant(s.parts.Now())
 	token := credential.New(credential.SessionToken, s.parts.IDs)
@@ -86,8 +87,8 @@ func (s *Service) Create(ctx context.Context, caller auth.Principal) (auth.Sessi
 	return r.session(hash), token, nil
 }
 
-// AuthenticateSession returns the principal of a session. Fault: Unauthenticated for a token
-// without a session, for a session that has ended, and for a session whose key has ended.
+// AuthenticateSession returns the principal of a session. It returns Unauthenticated for a token without a session,
+// for a session that has ended, and for a session whose key has ended.
 func (s *Service) AuthenticateSession(ctx context.Context, token string) (auth.Principal, error) {
 	if !credential.WellFormed(credential.SessionToken, token) {
 		return auth.Principal{}, errSessionEnded
@@ -140,8 +141,8 @@ func (s *Service) RecordUse(ctx context.Context, caller auth.Principal) (wait fu
 	}
 }
 
-// extend moves the idle expiry of a session to ttl, in seconds since 1970. It does not restore
-// a session that has ended meanwhile, even if the session has expired and is not deleted yet.
+// extend sets the idle expiry of a session to ttl, in seconds since 1970, unless it is that late already. It does not
+// restore a session that has ended meanwhile, even if the session has expired and is not deleted yet.
 func (s *Service) extend(ctx context.Context, hash string, ttl int64) error {
 	ctx = store.WithoutReadSet(ctx, "a condition on the session's own record fails if the session has ended")
 	ttlPath := store.At(store.TTLAttribute)

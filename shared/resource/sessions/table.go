@@ -22,7 +22,7 @@ type record struct {
 	Credential string    `dynamodbav:"credential"`
 	CreatedOn  time.Time `dynamodbav:"createdOn"`
 	EndsOn     time.Time `dynamodbav:"endsOn"`
-	// TTL is the time when the session ends if it is not used again, in seconds since
-	// 1970. It is never after EndsOn. The table deletes the record after that time.
+	// TTL is the time when the session ends if it is not used again, in seconds since 1970. It is never after EndsOn.
+	// The database deletes the record some time after TTL.
 	TTL int64 `dynamodbav:"ttl"`
 }

@@ -19,7 +19,8 @@ const (
 	maxBranchBytes = 255
 )
 
-// The prefixes that are reserved for the product, and publicPrefix, which projects may use.
+// Names with the first two prefixes are reserved for the product. Names with publicPrefix are an exception: projects
+// may use them.
 const (
 	reservedPrefix       = "GATEWRIGHT_"
 	hiddenReservedPrefix = "__GATEWRIGHT"

@@ -31,7 +31,8 @@ func countPartition(accountID, project string) string {
 	return countPrefix.Partition(accountID, project)
 }
 
-// BranchCount is a branch that has or once had variables.
+// BranchCount is the record of the number of a branch's variables. It exists for each branch that has or once had
+// variables.
 type BranchCount struct {
 	store.UnknownAttributes
 

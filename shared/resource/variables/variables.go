@@ -33,7 +33,7 @@ type Sealer interface {
 	Open(ctx context.Context, sealed []byte, context string) ([]byte, error)
 }
 
-// Service implements the operations. It is safe for concurrent use.
+// Service implements the operations on variables. It is safe for concurrent use.
 type Service struct {
 	parts  installation.Parts
 	sealer Sealer
@@ -48,6 +48,7 @@ type Branch struct {
 	Project, Branch string
 }
 
+// visible reports whether the caller sees the environment of the branch.
 func (b Branch) visible() bool {
 	return b.Viewer.CanSee(b.Project, string(environment.ForBranch(b.Branch)))
 }
@@ -154,6 +155,7 @@ func (s *Service) Update(ctx context.Context, at Branch, name string, value *str
 	return out, err
 }
 
+// updateOnce is one attempt of Update.
 func (s *Service) updateOnce(ctx context.Context, at Branch, name string, value *string) (Variable, error) {
 	r, err := s.find(ctx, at, name)
 	if err != nil {
@@ -252,7 +254,8 @@ func (s *Service) toVariable(ctx context.Context, at Branch, r record) (Variable
 	return r.toVariable(value), err
 }
 
-// Resolve returns the values of all variables of a branch by name, including secrets, for a build of the branch. It takes one query.
+// Resolve returns the values of all variables of a branch by name, including secrets, for a build of the branch. It
+// reads them with one query.
 func (s *Service) Resolve(ctx context.Context, accountID, project, branch string) (map[string]string, error) {
 	at := Branch{Owner: auth.Owner{AccountID: accountID}, Project: project, Branch: branch}
 	all, err := s.records(ctx, at)

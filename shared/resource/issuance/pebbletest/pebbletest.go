@@ -1,5 +1,5 @@
-// Package pebbletest runs an ACME certificate authority in a test: Pebble, Let's Encrypt's authority for tests, with a
-// DNS that resolves every name to this machine.
+// Package pebbletest runs an ACME certificate authority in a test: Pebble, Let's Encrypt's authority for tests, with
+// a DNS server that resolves every name to this machine.
 //
 // Pebble follows the protocol. Tests that need a misbehaving authority implement it themselves. The package has only
 // this file.
@@ -43,12 +43,12 @@ func Start(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		front := a.handler.Load()
-		if front == nil {
+		handler := a.handler.Load()
+		if handler == nil {
 			http.Error(w, "ValidateAt was not called", http.StatusServiceUnavailable)
 			return
 		}
-		(*front).ServeHTTP(w, r)
+		(*handler).ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	a.Directory, a.Client = server.URL+wfe.DirectoryPath, server.Client()

@@ -1,5 +1,5 @@
-// Package tally reports to dry runs what the deletion of a project removes, which is everything that
-// package projectdeletion deletes. A new kind of resource in projects needs a state there and a count here.
+// Package tally reports to dry runs how many objects of each type the deletion of a project removes (package
+// projectdeletion). A new kind of resource in projects needs a state there and a count here.
 //
 // The package removes nothing, so it does not import the code that does. It has only this file.
 package tally
@@ -24,8 +24,8 @@ type Counter struct {
 // Open returns the Counter of an installation.
 func Open(p installation.Parts) *Counter { return &Counter{p.Table, keys.Open(p)} }
 
-// ReportProject reports to a dry run what the deletion of a project removes,
-// whether or not the project exists. Outside of a dry run it does nothing.
+// ReportProject reports to a dry run how many objects the deletion of a project removes. It counts the project as one
+// object, even if it does not exist. Outside of a dry run it does nothing.
 func (c *Counter) ReportProject(ctx context.Context, accountID, project string) error {
 	return store.ReportRemovals(ctx, func(ctx context.Context) (map[string]int, error) {
 		n, err := c.keys.CountDefaultBuckets(ctx, accountID, project)
