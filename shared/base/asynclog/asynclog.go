@@ -109,7 +109,7 @@ func (w *Writer) Close() {
 	<-w.done
 }
 
-// run writes the waiting lines until Close is called.
+// run writes the waiting lines when they are due, until Close is called.
 func (w *Writer) run() {
 	defer close(w.done)
 	var spare []byte

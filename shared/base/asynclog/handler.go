@@ -10,7 +10,8 @@ func LogDropped(log *slog.Logger, lines int) {
 	log.Warn("lines of the log were dropped: there were more than could be written", "lines", lines)
 }
 
-// IsRequest reports whether a record describes a request. Such a record does not have to be written immediately.
+// IsRequest reports whether a record is the log line of a request. Such a record does not have to be written
+// immediately.
 func IsRequest(r slog.Record) bool { return r.Message == "request" }
 
 // Handler returns a handler that passes records to next, which writes to w. It flushes w after each record for which

@@ -90,8 +90,8 @@ type Budget struct {
 type holder struct {
 	client  netip.Addr
 	account string
-	// routes excludes requests to the management API whose caller has an account key.
-	routes bool
+	// withoutAPI excludes requests to the management API whose caller has an account key.
+	withoutAPI bool
 }
 
 // bound is the maximum number of bytes that the requests of a holder can hold together.

@@ -20,24 +20,24 @@ const (
 // time, even if it pauses for a moment after each part. A body that stalls loses its rate within seconds. Many bytes
 // at once, with which each new body of an attack can begin, count as spread over rateTimeConstant (see upload.competingRate).
 type rateMeter struct {
-	start, last time.Time
-	recent      float64 // number of bytes that count, at the time last
+	start, updatedAt time.Time
+	recent           float64 // number of bytes that count, at updatedAt
 }
 
 // newRateMeter returns the rateMeter of a body that begins now. Its first firstBytes bytes count as arrived: a body
 // must not be aborted before its first bytes can have arrived.
 func newRateMeter(now time.Time) rateMeter {
-	return rateMeter{start: now, last: now, recent: firstBytes}
+	return rateMeter{start: now, updatedAt: now, recent: firstBytes}
 }
 
 // add counts n bytes that have arrived.
 func (m *rateMeter) add(n int, now time.Time) {
-	m.recent, m.last = min(m.recentAt(now)+float64(n), maxRecent), now
+	m.recent, m.updatedAt = min(m.recentAt(now)+float64(n), maxRecent), now
 }
 
 // recentAt returns the number of bytes that count now.
 func (m *rateMeter) recentAt(now time.Time) float64 {
-	return m.recent * math.Exp(-now.Sub(m.last).Seconds()/rateTimeConstant.Seconds())
+	return m.recent * math.Exp(-now.Sub(m.updatedAt).Seconds()/rateTimeConstant.Seconds())
 }
 
 // rate returns the bytes per second that have arrived. While the body is new, it is

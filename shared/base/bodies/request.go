@@ -16,8 +16,8 @@ type Request struct {
 
 	// The budget's lock guards the fields below.
 	account string
-	// api reports whether the request is to the management API, from a caller with an account key.
-	api      bool
+	// isAPI reports whether the request is to the management API, from a caller with an account key.
+	isAPI    bool
 	reserved int64
 	// done reports whether the response has been sent. From then on the request holds no memory.
 	done bool
@@ -56,7 +56,7 @@ func Charge(ctx context.Context, account string) { charge(ctx, account, false) }
 func ChargeAPI(ctx context.Context, account string) { charge(ctx, account, account != "") }
 
 // charge makes the request's bytes count for the account, including the bytes that it already holds.
-func charge(ctx context.Context, account string, api bool) {
+func charge(ctx context.Context, account string, isAPI bool) {
 	q := fromContext(ctx)
 	if q == nil {
 		return
@@ -65,7 +65,7 @@ func charge(ctx context.Context, account string, api bool) {
 	defer q.budget.mu.Unlock()
 	reserved := q.reserved
 	q.budget.add(q, -reserved)
-	q.account, q.api = account, api
+	q.account, q.isAPI = account, isAPI
 	q.budget.add(q, reserved)
 }
 
@@ -120,7 +120,7 @@ func (r *Request) bounds() []bound {
 	if r.account != "" {
 		out = append(out, bound{holder{account: r.account}, b.share})
 	}
-	if r.api {
+	if r.isAPI {
 		return out
 	}
 	for _, limit := range out {
@@ -136,5 +136,5 @@ func (r *Request) bounds() []bound {
 // belongsTo reports whether the bytes of the request count for h.
 func (r *Request) belongsTo(h holder) bool {
 	return (!h.client.IsValid() || h.client == r.client) && (h.account == "" || h.account == r.account) &&
-		!(h.routes && r.api)
+		!(h.withoutAPI && r.isAPI)
 }

@@ -37,7 +37,7 @@ const (
 	// Unprocessable means that a project name is in use or invalid (clients prompt for another one), or that an
 	// Idempotency-Key belongs to another request.
 	Unprocessable
-	// PreconditionFailed means that the object is not in the state that the caller required.
+	// PreconditionFailed means that the object is not in the state that the caller required (If-Match).
 	PreconditionFailed
 	// TooLarge means that a body or an archive exceeds its limit.
 	TooLarge

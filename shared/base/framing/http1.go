@@ -39,8 +39,10 @@ func (l Limits) CheckHTTP1(r *http.Request, received []byte) (size int, refusal 
 	return size, checkFields(r, http.Header(fields))
 }
 
-func tooLarge(firstLine bool) *Refusal {
-	if firstLine {
+// tooLarge returns the refusal of a head that is too large. inRequestLine says that the request line alone is too
+// large.
+func tooLarge(inRequestLine bool) *Refusal {
+	if inRequestLine {
 		return errLargeTarget
 	}
 	return errLargeHead

@@ -43,8 +43,8 @@ const (
 	// minRSABits is the minimum size of an RSA key that verifiers accept by the rules of the CA/Browser Forum. Go's own
 	// minimum is smaller.
 	minRSABits = 2048
-	// maxRSABits is the maximum that crypto/tls accepts from a peer. Checking
-	// a signature by the longest key that fits into an upload takes a second.
+	// maxRSABits is the maximum that crypto/tls accepts from a peer. Without a maximum, the longest key that fits
+	// into an upload would make the check of a signature take a second.
 	maxRSABits = 8192
 	// maxSerialBits is the limit of RFC 5280, section 4.1.2.2.
 	maxSerialBits = 160
@@ -121,7 +121,8 @@ func Fingerprint(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ReadCA reads the certificate of a CA from PEM. problem describes a mistake without repeating the input. It is "" for a valid certificate.
+// ReadCA reads the certificate of a CA from PEM. problem describes the mistake without repeating the input. It is ""
+// for a valid certificate.
 func ReadCA(text string, now time.Time) (c *x509.Certificate, problem string) {
 	blocks, problem := readBlocks(text, MaxCertificateBytes)
 	switch {
@@ -212,7 +213,8 @@ func commonProblem(c *x509.Certificate, now time.Time) string {
 	return ""
 }
 
-// readBlocks reads the certificates of a PEM text. It skips text between blocks, which tools write (RFC 7468, section 2).
+// readBlocks reads the certificates of a PEM text. It skips the text that tools write between the blocks (RFC 7468,
+// section 2). problem describes the mistake, or is "".
 func readBlocks(text string, maxBytes int) (blocks []*pem.Block, problem string) {
 	if len(text) > maxBytes {
 		return nil, fmt.Sprintf("has more than %d bytes: no certificate needs as many", maxBytes)
@@ -264,9 +266,10 @@ func isDER(text string) bool {
 	return len(der) > 1 && der[0] == sequence && der[1] >= 0x80 || bytes.HasPrefix(der, []byte("0\ufffd"))
 }
 
-// negativeSerial is the beginning of an error text of crypto/x509, which has no error value for this case.
+// negativeSerial is a part of an error text of crypto/x509, which has no error value for this case.
 const negativeSerial = "negative serial number"
 
+// parse parses the certificate in a PEM block. problem describes the mistake, or is "".
 func parse(b *pem.Block) (c *x509.Certificate, problem string) {
 	c, err := x509.ParseCertificate(b.Bytes)
 	switch {

@@ -44,11 +44,11 @@ func (ra *requestAggregator) aggregate(r slog.Record) bool {
 	if r.Message != "request" {
 		return false
 	}
-	status, latency, host := 0, time.Duration(0), false
+	status, latency, hasHost := 0, time.Duration(0), false
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "host":
-			host = true
+			hasHost = true
 		case "status":
 			if a.Value.Kind() == slog.KindInt64 {
 				status = int(a.Value.Int64())
@@ -58,7 +58,7 @@ func (ra *requestAggregator) aggregate(r slog.Record) bool {
 		}
 		return true
 	})
-	if !host || status < 100 || status > 599 { // not a request through the gateway
+	if !hasHost || status < 100 || status > 599 { // not a request through the gateway
 		return false
 	}
 	ra.mu.Lock()

@@ -131,7 +131,8 @@ func (b *Builder) compile(ctx context.Context, s operation.Step) (operation.Resu
 	return operation.Result{Data: data}, nil
 }
 
-// deploy makes the gateway serve the artifact, unless a newer upload or a rollback is served already.
+// deploy makes the gateway serve the artifact, unless a newer upload or a rollback is served already. If the build
+// can no longer use one of its certificates, deploy ends the build with a finding.
 func (b *Builder) deploy(ctx context.Context, s operation.Step) (operation.Result, error) {
 	in, data, err := readInput(s)
 	if err != nil {

@@ -112,8 +112,8 @@ func (c *conn) hasHead() bool {
 	return len(c.standard.head) > 0
 }
 
-// checkHeadLimit refuses an incomplete head that has reached its limit or
-// exceeds the budget. net/http has higher limits, and would read more of it.
+// checkHeadLimit returns the refusal of an incomplete head that has reached its limit or exceeds the budget, or nil.
+// net/http has higher limits, and would read more of the head.
 func (c *conn) checkHeadLimit() *framing.Refusal {
 	c.standard.mu.Lock()
 	defer c.standard.mu.Unlock()

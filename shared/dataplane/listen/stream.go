@@ -28,7 +28,8 @@ type stream struct {
 	handlerDone bool
 }
 
-// withBodyTimeout returns the request with a body whose reads time out.
+// withBodyTimeout returns the request with a body whose reads time out, and with a context that failStalledRead can
+// cancel.
 func (st *stream) withBodyTimeout(r *http.Request) *http.Request {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	st.cancel = cancel
@@ -59,7 +60,8 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failStalledRead ends a read that has waited for too long.
+// failStalledRead ends all reads of the request's body, and cancels the context of the request. It is called when a
+// read has waited for too long, and when the budget of bodies aborts the body.
 func (st *stream) failStalledRead() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -98,7 +100,7 @@ func (st *stream) startWriteTimeout() {
 	st.writeTimer.Reset(timeout)
 }
 
-// reset ends the stream of a client that reads nothing.
+// reset ends the stream of a client that does not read the response, by a deadline that has passed.
 func (st *stream) reset() {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -33,13 +33,13 @@ type configuredServices struct {
 // has reports whether the agents of a tunnel have received exactly these services.
 func (s *configuredServices) has(ref string, services []tunnel.Service) bool {
 	s.mu.Lock()
-	last, ok := s.byRef[ref]
+	received, ok := s.byRef[ref]
 	s.mu.Unlock()
-	if !ok || len(last) != len(services) {
+	if !ok || len(received) != len(services) {
 		return false
 	}
 	// Most often, both are the same slice, which the directory has cached.
-	return len(last) == 0 || &last[0] == &services[0] || reflect.DeepEqual(last, services)
+	return len(received) == 0 || &received[0] == &services[0] || reflect.DeepEqual(received, services)
 }
 
 func (s *configuredServices) set(ref string, services []tunnel.Service) {

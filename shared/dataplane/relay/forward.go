@@ -73,7 +73,7 @@ func (f *forwarder) round(ctx context.Context) (response *http.Response, retry b
 			return nil, false, err
 		}
 	}
-	holders, recent, lookupErr := f.relay.leases.otherHolders(ctx, f.ref)
+	holders, recentlyHeld, lookupErr := f.relay.leases.otherHolders(ctx, f.ref)
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, context.Cause(ctx)
@@ -94,7 +94,7 @@ func (f *forwarder) round(ctx context.Context) (response *http.Response, retry b
 		}
 	}
 	agentExpected := !errors.Is(err, tunnel.ErrBusy) && f.relay.leases.expectsAgent(f.ref)
-	return nil, agentExpected || recent || f.brokenErr != nil, err
+	return nil, agentExpected || recentlyHeld || f.brokenErr != nil, err
 }
 
 // sendLocal sends the request over a connection of this relay.

@@ -204,9 +204,9 @@ func (ls *leases) releaseAll(ctx context.Context) {
 	ls.writeAllDue(ctx)
 }
 
-// otherHolders returns the rows of the other relays that hold a tunnel. recent reports whether there are such rows,
-// or a row that any relay has released and that has not expired yet.
-func (ls *leases) otherHolders(ctx context.Context, ref string) (holders []row, recent bool, err error) {
+// otherHolders returns the rows of the other relays that hold a tunnel. recentlyHeld reports whether there are such
+// rows, or a row that any relay has released and that has not expired yet.
+func (ls *leases) otherHolders(ctx context.Context, ref string) (holders []row, recentlyHeld bool, err error) {
 	if ls.table == nil {
 		return nil, false, nil
 	}
@@ -219,10 +219,10 @@ func (ls *leases) otherHolders(ctx context.Context, ref string) (holders []row, 
 		switch {
 		case !r.ExpiresAt.Add(MaxClockSkew).After(now):
 		case r.Released:
-			recent = true
+			recentlyHeld = true
 		case r.ID != ls.id:
-			holders, recent = append(holders, r), true
+			holders, recentlyHeld = append(holders, r), true
 		}
 	}
-	return holders, recent, nil
+	return holders, recentlyHeld, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// isServiceRequest reports whether a request is for a service behind a tunnel.
+// isServiceRequest reports whether a request is from a gateway or another relay, for a service behind a tunnel.
 func isServiceRequest(r *http.Request) bool {
 	path := r.URL.EscapedPath()
 	return path == RequestPath || strings.HasPrefix(path, RequestPath+"/")
@@ -35,8 +35,8 @@ func (rl *Relay) serveRequest(w http.ResponseWriter, r *http.Request) {
 	var bodyRead atomic.Bool // whether a read of the body has started
 	rp := rl.proxy
 	rp.ModifyResponse = func(response *http.Response) error {
-		// A service can respond before it reads the body. The client sends the
-		// body only after it has received the status 100 (Continue).
+		// The client sends the body only after it has received the status 100 (Continue). A service can respond
+		// before it reads the body, so send the status before the response.
 		if r.Header.Get("Expect") != "" && !bodyRead.Load() {
 			w.WriteHeader(http.StatusContinue)
 		}

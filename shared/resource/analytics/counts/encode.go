@@ -17,15 +17,16 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/analytics"
 )
 
-// The data of a row is one attribute: a byte for the format, then JSON, compressed if that saves space. With an
-// attribute for each field, most of a row would be attribute names, and a table bills them at each write.
+// The data of a row is one attribute: a byte for the format, and then JSON, which is compressed from
+// minCompressedBytes on. With an attribute for each field, most of a row would be attribute names, and a table bills
+// them at each write.
 const (
 	formatPlain      = 1
 	formatCompressed = 2
 )
 
-// minCompressedBytes is the size in bytes from which a row is compressed. A table
-// bills by the kilobyte, and a compressor takes half a megabyte of memory.
+// minCompressedBytes is the minimum size of the JSON of a row that is compressed. A table bills by the kilobyte, and
+// a compressor takes half a megabyte of memory.
 const minCompressedBytes = 1024
 
 // maxRowBytes is the maximum size of a row. DynamoDB accepts 400 KB per item and 4 MB per transaction. A rollup may

@@ -96,7 +96,7 @@ func (r *Rollup) due(ctx context.Context) (deployments []string, err error) {
 func (r *Rollup) rollUpDeployment(ctx context.Context, name string) (added int, err error) {
 	after, maxRows := "", r.maxRows
 	for {
-		n, last, more, err := r.rollUpBatch(ctx, name, after, maxRows)
+		n, lastKey, more, err := r.rollUpBatch(ctx, name, after, maxRows)
 		switch {
 		case errors.Is(err, errConcurrentRollup):
 			return added, nil // the other rollup continues
@@ -107,7 +107,7 @@ func (r *Rollup) rollUpDeployment(ctx context.Context, name string) (added int, 
 			return added, err
 		}
 		added += n
-		after = last
+		after = lastKey
 		if !more {
 			return added, nil
 		}
@@ -115,10 +115,10 @@ func (r *Rollup) rollUpDeployment(ctx context.Context, name string) (added int, 
 }
 
 // rollUpBatch adds up at most maxRows rows whose sort keys follow after, and only as many as fit into one transaction.
-// last is the sort key of the last row in the transaction. more reports whether more rows may follow.
+// lastKey is the sort key of the last row in the transaction. more reports whether more rows may follow.
 func (r *Rollup) rollUpBatch(
 	ctx context.Context, name, after string, maxRows int,
-) (added int, last string, more bool, err error) {
+) (added int, lastKey string, more bool, err error) {
 	var state rollupState
 	if err := r.table.Load(ctx, store.Get(rollupStateKey(name), &state)); err != nil {
 		return 0, "", false, err
@@ -138,7 +138,7 @@ func (r *Rollup) rollUpBatch(
 		if !m.add(pending) && len(removals) > 0 {
 			break
 		}
-		last = p.SK
+		lastKey = p.SK
 		removals = append(removals,
 			store.Delete(store.KeyIn(pendingPartition(name), p.SK)).If(p.versionUnchanged()).Else(errRowChanged))
 	}
@@ -158,9 +158,9 @@ func (r *Rollup) rollUpBatch(
 		rollupState{UnknownAttributes: state.UnknownAttributes, Version: state.Version + 1}).If(unchanged).Else(
 		errConcurrentRollup)
 	if err := r.table.Commit(ctx, append(append([]store.Write{versionWrite}, removals...), puts...)...); err != nil {
-		return 0, last, more, err
+		return 0, lastKey, more, err
 	}
-	return len(removals), last, more, nil
+	return len(removals), lastKey, more, nil
 }
 
 // mergeBatch contains the counts that a transaction adds to rows.
