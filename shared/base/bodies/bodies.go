@@ -85,8 +85,8 @@ type Budget struct {
 }
 
 // holder is a group of requests. A holder with a client has the requests from that address. A holder with an account
-// has the requests to that account. A holder with both has the client's requests to the account. The zero holder has
-// all requests.
+// has the requests that count for that account (Charge, ChargeAPI). A holder with both has the client's requests that
+// count for the account. The zero holder has all requests.
 type holder struct {
 	client  netip.Addr
 	account string

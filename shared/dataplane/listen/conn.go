@@ -28,7 +28,7 @@ type conn struct {
 	net.Conn
 	// wire is the connection below TLS, or Conn itself without it.
 	wire net.Conn
-	// state is the result of the TLS handshake, nil without TLS. It never changes.
+	// state is the result of the TLS handshake, nil without TLS. It does not change after the handshake.
 	state *tls.ConnectionState
 	// http2 is the state for HTTP/2, nil for HTTP/1.1. Most of the fields below are for HTTP/1.1.
 	http2  *http2State
@@ -102,7 +102,7 @@ const (
 )
 
 var (
-	// errStalled ends the contexts of a request with a stalled body. It wraps os.ErrDeadlineExceeded.
+	// errStalled is the cause that ends the context of a request whose body stalls. It wraps os.ErrDeadlineExceeded.
 	errStalled = fmt.Errorf("listen: the request's body stalled: %w", os.ErrDeadlineExceeded)
 	errRefused = errors.New("listen: the request is refused")
 	errFraming = errors.New("listen: the server and the framing disagree on where the request ends")

@@ -7,9 +7,9 @@ import (
 	"github.com/gatewright/gatewright/shared/base/framing"
 )
 
-// The limit of connections limits the number of incomplete heads, and config.Listener.HeaderBytes
-// limits each of them. Together they could still fill the memory of a process, so there is a
-// budget for the bytes of large heads. All listeners of the process share it.
+// The limit of connections limits the number of incomplete heads, and config.Listener.HeaderBytes limits each of
+// them. Together they could still fill the memory of a process, so there is a budget for the bytes of large heads.
+// Listeners that share a Budget share this budget, too.
 //
 // A connection takes bytes from the budget while its head arrives, and returns them when the response begins, because
 // net/http keeps the head until then. A head that exceeds the budget is refused (503). The first freeHeadBytes of

@@ -91,8 +91,8 @@ type Options struct {
 	// Bodies limits the memory of request bodies that handlers hold completely. The listeners of a
 	// process share a budget. nil means a budget of Settings.BufferedBodyBytes for this listener alone.
 	Bodies *bodies.Budget
-	// Misdirected reports whether an HTTP/2 request needs another connection (421), because clients send requests
-	// for every host of the certificate over one connection. nil means that no request needs another connection.
+	// Misdirected reports whether an HTTP/2 request needs another connection (421). Clients can send requests for all
+	// hosts of a certificate over one connection. nil means that no request needs another connection.
 	Misdirected func(*http.Request) bool
 	// Budget limits the connections of all listeners of the process together.
 	// nil means a budget of Settings.Connections for this listener alone.

@@ -151,14 +151,15 @@ func (rl *Relay) Drain(ctx context.Context) {
 // process. r's path and query are appended to the service's endpoint. RoundTrip may change r's
 // header and reads its body. A response of status 101 has a body that is an io.ReadWriteCloser.
 //
-// The error is a *tunnel.Error with the reason why the service was not called or did not respond. It is
-// tunnel.ErrNoAgent if no relay has an agent, and tunnel.ErrBusy if the agents do not accept another request. It is
-// tunnel.ErrUnavailable if no relay, the table or the Directory was available, and tunnel.ErrBroken if a connection
-// ended and the service may have received the request. If r's context has ended, the error is the context's cause. A
-// request is sent again if no service was reached and the body is unread. If a service may have received it, it is
-// sent again only if tunnel.Repeatable allows it, and at most maxAttempts times in all. If an agent was connected a
-// moment ago, RoundTrip waits for it for at most a few seconds. A relay without an address also waits shortly after
-// its start, because it does not know which agents were connected before.
+// If there is no such service, the caller is not allowed to call it, or the agent gets no usable response from it,
+// the error is a *tunnel.Error with the reason. The error wraps tunnel.ErrNoAgent if no relay has an agent, and
+// tunnel.ErrBusy if the agents do not accept another request. It wraps tunnel.ErrUnavailable if no relay, the table
+// or the Directory was available, and tunnel.ErrBroken if a connection ended and the service may have received the
+// request. If r's context has ended, the error is the context's cause. A request is sent again if no service was
+// reached and the body is unread. If a service may have received it, it is sent again only if tunnel.Repeatable
+// allows it, and at most maxAttempts times in all. If an agent was connected a moment ago, RoundTrip waits for it for
+// at most a few seconds. A relay without an address also waits shortly after its start, because it does not know
+// which agents were connected before.
 func (rl *Relay) RoundTrip(r *http.Request, accountID, service string, c tunnel.Caller) (*http.Response, error) {
 	ref, err := rl.options.Directory.Find(r.Context(), accountID, service, c)
 	if err != nil {

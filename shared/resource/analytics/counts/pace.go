@@ -25,8 +25,8 @@ const (
 	callsPerWrite = 100
 )
 
-// due reports whether the instance should write now. If it should, due updates the tokens and subtracts the waiting
-// calls.
+// due adds the tokens since the last call, and reports whether the instance should write now. If it should, due takes
+// a token and sets the number of waiting calls to 0, except for calls that are counted meanwhile.
 func (p *pacer) due(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
