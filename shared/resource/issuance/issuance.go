@@ -309,7 +309,7 @@ func (a *Authority) resetOnError(action string, err error) error {
 	return ownerError(action, err)
 }
 
-// ownerError converts an error of a request to the authority into a fault whose text is for the custom domain's
+// ownerError converts an error of a request to the authority into an error whose text is for the custom domain's
 // owner. action is what the authority was asked to do, such as "order a certificate".
 func ownerError(action string, err error) error {
 	acmeErr, ok := errors.AsType[*acme.Error](err)

@@ -275,19 +275,19 @@ func (c *pendingCounts) size() (operations, callers int) {
 func (c *pendingCounts) mergeClosest(start int64) *tally {
 	slices.SortFunc(c.intervals, func(a, b intervalTally) int { return cmp.Compare(a.start, b.start) })
 	gap := func(i int) int64 { return c.intervals[i+1].start - c.intervals[i].start }
-	at := 0
+	closest := 0
 	for i := range len(c.intervals) - 2 {
-		if gap(i) < gap(at) {
-			at = i
+		if gap(i) < gap(closest) {
+			closest = i
 		}
 	}
-	into, from := c.intervals[at], c.intervals[at+1]
+	into, from := c.intervals[closest], c.intervals[closest+1]
 	if len(into.operations)+len(into.calls) < len(from.operations)+len(from.calls) {
 		into, from = from, into
 	}
 	into.merge(from.tally)
-	c.intervals[at] = into
-	c.intervals = slices.Delete(c.intervals, at+1, at+2)
+	c.intervals[closest] = into
+	c.intervals = slices.Delete(c.intervals, closest+1, closest+2)
 	for _, s := range c.intervals {
 		if s.start == start {
 			return s.tally

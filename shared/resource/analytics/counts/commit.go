@@ -118,12 +118,12 @@ func mergeData(stored, added []byte) ([]byte, error) {
 // closest intervals.
 func (c *pendingCounts) merge(other *pendingCounts) {
 	for _, s := range other.intervals {
-		at := slices.IndexFunc(c.intervals, func(existing intervalTally) bool { return existing.start == s.start })
-		if at < 0 {
-			at = len(c.intervals)
+		i := slices.IndexFunc(c.intervals, func(existing intervalTally) bool { return existing.start == s.start })
+		if i < 0 {
+			i = len(c.intervals)
 			c.intervals = append(c.intervals, intervalTally{s.start, newTally()})
 		}
-		c.intervals[at].merge(s.tally)
+		c.intervals[i].merge(s.tally)
 	}
 	for len(c.intervals) > maxIntervals {
 		c.mergeClosest(0) // 0 only selects the result, which is not used
