@@ -57,7 +57,7 @@ type ApplyResult struct {
 
 // applier holds the state of one call of Apply.
 type applier struct {
-	*state
+	*accountClient
 	plan    *Plan
 	options ApplyOptions
 	journal *journal
@@ -74,7 +74,7 @@ func Apply(ctx context.Context, api API, p *Plan, o ApplyOptions) (result ApplyR
 			"--profile, or plan again", p.Account, p.Installation, account, o.Installation)
 	}
 	a := &applier{
-		state: &state{api: api, account: account, etagsComputable: map[*Kind]bool{}}, plan: p, options: o,
+		accountClient: &accountClient{api: api, account: account, etagsComputable: map[*Kind]bool{}}, plan: p, options: o,
 		journal: &journal{ids: map[string]string{}},
 	}
 	if a.fieldsByKind, err = fieldsByKind(Kinds()); err != nil {

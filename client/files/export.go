@@ -45,7 +45,7 @@ type exportedObject struct {
 
 // exporter reads all objects of an account.
 type exporter struct {
-	*state
+	*accountClient
 	out *Exported
 }
 
@@ -56,8 +56,8 @@ func Export(ctx context.Context, api API, members []string) (*Exported, error) {
 		return nil, err
 	}
 	e := &exporter{
-		state: &state{api: api, account: account, etagsComputable: map[*Kind]bool{}},
-		out:   &Exported{usedReferences: map[string]bool{}},
+		accountClient: &accountClient{api: api, account: account, etagsComputable: map[*Kind]bool{}},
+		out:           &Exported{usedReferences: map[string]bool{}},
 	}
 	if len(members) == 0 {
 		members = Members()
@@ -122,11 +122,11 @@ func (e *exporter) existing(ctx context.Context, k *Kind, parent *remoteObject) 
 				maps.Copy(include, b.Embedded)
 			}
 		}
-		return e.state.list(ctx, k, parent, include)
+		return e.list(ctx, k, parent, include)
 	}
 	// Export the branches of a project's environments, and the branch main.
 	const main = "main"
-	environments, err := e.state.list(ctx, k.parent.child("environments"), parent, nil)
+	environments, err := e.list(ctx, k.parent.child("environments"), parent, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (e *exporter) nameBuckets(
 	}
 	var all []bucket
 	for _, id := range slices.Sorted(maps.Keys(buckets)) {
-		plans, err := e.state.list(ctx, k.child("plans"), buckets[id], nil)
+		plans, err := e.list(ctx, k.child("plans"), buckets[id], nil)
 		if isNotFound(err) {
 			continue
 		}

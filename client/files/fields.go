@@ -23,14 +23,15 @@ import (
 // Field is a member of the request bodies of a kind.
 type Field struct {
 	Name string
-	// OnCreate says that the body of a create request has the field, and OnUpdate the same for an update request.
-	// Required says that an object cannot be created without the field.
+	// OnCreate says that the body of a create request has the field, and OnUpdate the same for an update request. Both
+	// are false for Kind.Separate. Required says that an object cannot be created without the field.
 	OnCreate, OnUpdate, Required bool
-	// Secret says that the API never returns the value.
+	// Secret says that the value is always a secret. It is false for Kind.Secret, which can also be an ordinary value.
 	Secret bool
 	// Text says that the value can be a text, so that a Reference can replace it. Time says that the value is an instant.
 	Text, Time bool
-	// Object says that the value is an object with members of any name, so a Reference cannot replace it.
+	// Object says that the value is an object. It can have an ordinary member fromEnv or fromFile, so a Reference cannot
+	// replace it.
 	Object bool
 	schema *jsonschema.Schema
 }
@@ -69,8 +70,8 @@ func fieldsByKind(kinds []*Kind) (map[*Kind]*fields, error) {
 	return byKind, nil
 }
 
-// bodyMembers returns the members of an operation's body with their schemas, and the names of the operation's required
-// arguments.
+// bodyMembers returns the members of an operation's body with their schemas, the names of the operation's required
+// arguments, and the operation. All results are nil if operation is "".
 func bodyMembers(
 	operation string,
 ) (members map[string]json.RawMessage, required []string, tool *apitools.Tool, err error) {
@@ -143,8 +144,8 @@ func fieldsOf(k *Kind) (*fields, error) {
 	return f, nil
 }
 
-// isExcluded reports whether a member of a body is no field of files: Excluded has its name, or it is the path
-// parameter of a parent.
+// isExcluded reports whether files cannot have a member of a request body, because Excluded has its name, or because it
+// is the path parameter of an ancestor.
 func (k *Kind) isExcluded(name string) bool {
 	if _, excluded := k.Excluded[name]; excluded {
 		return true
@@ -203,7 +204,8 @@ func isEmpty(v Value) bool {
 }
 
 // equalValues reports whether two values of a field are equal. It ignores the order of members, the notation of
-// numbers, the zone of times, and the order of lists in k.Unordered. All empty values are equal (isEmpty).
+// numbers, and the order of lists in k.Unordered. It ignores the time zone of a Time field, and fractions of a
+// millisecond. All empty values are equal (isEmpty).
 func (k *Kind) equalValues(f *Field, a, b Value) bool {
 	if isEmpty(a) || isEmpty(b) {
 		return isEmpty(a) && isEmpty(b)
@@ -277,8 +279,8 @@ func equal(a, b any) bool {
 
 var exponent = lazy.Regexp(`[eE]([+-]?[0-9]+)$`)
 
-// sameNumber reports whether two numbers have the same value, in any notation. A number with a large exponent or
-// length, whose exact value could exhaust the memory, is only equal to the same text.
+// sameNumber reports whether two numbers have the same value, in any notation. If one of them is very long or has a
+// large exponent, its exact value could exhaust the memory. Such numbers are equal only if their texts are equal.
 func sameNumber(a, b string) bool {
 	if a == b {
 		return true
@@ -299,7 +301,8 @@ func sameNumber(a, b string) bool {
 	return okA && okB && ratA.Cmp(ratB) == 0
 }
 
-// canonical returns a value with members sorted by name at every depth. Numbers keep their notation.
+// canonical returns a value without whitespace, with its members sorted by name at every depth, and with the shortest
+// encoding of texts. Numbers keep their notation. If the value is not valid JSON, canonical returns it unchanged.
 func canonical(v Value) Value {
 	text := jsontext.Value(bytes.Clone(v))
 	if err := text.Format(jsontext.ReorderRawObjects(true), jsontext.PreserveRawStrings(false)); err != nil {

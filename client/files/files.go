@@ -1,9 +1,9 @@
-// Package files manages an account's objects by means of files. It reads the files, compares them with the API, and
-// makes exactly the changes of the resulting plan.
+// Package files creates, changes and deletes an account's objects as files describe them. It reads the files, compares
+// them with the objects of the account, and makes exactly the changes of the resulting plan.
 //
-// The fields of objects are the fields of the operations, as package apitools declares them. kinds.go only defines the
-// operations that list, create, update and delete a kind of object, and the kind's names. The package has no command
-// line (client/commands), and calls only operations that any other client can call.
+// The fields of an object are members of the request bodies of its operations, which package apitools declares. So
+// kinds.go defines for each kind of object only its names, its operations, and the exceptions. The package has no
+// command line (client/commands), and calls only operations that any other client can call.
 //
 // Files manage the objects that they name, and only the fields that they name. The other objects and fields of the
 // account stay unchanged. An object is deleted only if its list is declared complete and the caller sets Options.Prune.
@@ -26,8 +26,8 @@ import (
 
 // API is the part of a client of an installation that this package needs.
 type API interface {
-	// Call calls an operation by its name. List calls a list operation until it has all pages, and returns one document
-	// with the member data.
+	// Call calls an operation by its name. List calls a list operation until it has all pages, and returns one JSON
+	// object with all entries in its member data.
 	Call(ctx context.Context, name string, arguments map[string]any) (*call.Response, error)
 	List(ctx context.Context, name string, arguments map[string]any) ([]byte, error)
 	// Account returns the id of the account that the client uses.
@@ -42,7 +42,8 @@ type Value = json.RawMessage
 // InvalidError has all problems of a set of files as one error.
 type InvalidError struct {
 	Problems []project.Problem
-	// Source returns excerpts of the files, without the lines that may contain a secret.
+	// Source returns the text of a file, from which a report shows one line. It returns false for a line that may contain
+	// a secret.
 	Source report.Source
 }
 
@@ -77,8 +78,8 @@ func (f *Files) invalidError(problems []project.Problem) error {
 		}})
 }
 
-// usageError returns an error with the exit code for an invalid command line, or for a file that the command line
-// names.
+// usageError returns an error with the exit code Usage: the command line is wrong, or a file or folder that it names
+// cannot be used.
 func usageError(format string, args ...any) error {
 	return exit.WithCode(exit.Usage, fmt.Errorf(format, args...))
 }

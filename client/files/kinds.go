@@ -13,17 +13,17 @@ type Kind struct {
 	// Key is the member that holds the name of an object: unique within a parent, and never changed.
 	Key string
 	// List, Read, Create, Update and Delete are the names of the operations, "" for a missing operation. Objects of a
-	// kind without List, such as branches, always exist.
+	// kind without List, such as branches, are taken to exist always.
 	List, Read, Create, Update, Delete string
 	// Argument is the path parameter for the object, in its own operations and in those of its children. ID is the
-	// member of a list entry that has the parameter's value. CreatedID is the member of Create's response with this
-	// value, "" if its name is also ID.
+	// member of a list entry that has the parameter's value. CreatedID is the member of Create's response that has this
+	// value, "" if it is the same member as ID.
 	Argument, ID, CreatedID string
-	// Excluded are members of request bodies that are no fields of files, each with a reason.
+	// Excluded maps members of request bodies that files cannot have to the reason.
 	Excluded map[string]string
 	// Secret is a field that holds a secret if the field SecretIf is true. Other secrets are declared in their schemas.
 	Secret, SecretIf string
-	// Unordered are the fields whose values are lists in any order.
+	// Unordered are the fields whose values are lists without a significant order.
 	Unordered []string
 	// Local are fields whose values only make sense in this installation. Exports omit these fields.
 	Local []string
@@ -44,10 +44,11 @@ type Kind struct {
 	Separate *separateField
 	// Convert converts a list entry to the members of request bodies. It is nil if the members are the same.
 	Convert func(map[string]Value) map[string]Value
-	// Dependents are the operations that list objects which are deleted with an object of this kind. Their keys are the
-	// names of these objects in messages.
+	// Dependents maps the names of objects that are deleted with an object of this kind, as messages have them, to the
+	// operations that list these objects.
 	Dependents map[string]string
-	// UncountedDependents is the name of further objects that are deleted, but that no operation lists completely.
+	// UncountedDependents is the name of further objects that are deleted with an object of this kind, but that cannot be
+	// counted, because no operation lists them all.
 	UncountedDependents string
 	// Children are the kinds of objects within an object.
 	Children []*Kind
@@ -65,7 +66,7 @@ type separateField struct {
 	// Unique is the member of the field's elements whose values are unique in the account, "" if several objects can
 	// have the same values.
 	Unique string
-	// Fixed are the other members of the body.
+	// Fixed are the other members of Write's body, with their constant values.
 	Fixed map[string]Value
 }
 
@@ -86,7 +87,7 @@ func (k *Kind) normalize(name string) string {
 	return name
 }
 
-// flatten returns kinds with the kinds below them, parents first.
+// flatten returns kinds and their descendants, parents first.
 func flatten(kinds []*Kind) (list []*Kind) {
 	for _, k := range kinds {
 		list = append(append(list, k), flatten(k.Children)...)
@@ -124,9 +125,9 @@ func Kinds() []*Kind {
 }
 
 func (k *Kind) setParents() {
-	for _, b := range k.Children {
-		b.parent = k
-		b.setParents()
+	for _, child := range k.Children {
+		child.parent = k
+		child.setParents()
 	}
 }
 
@@ -139,7 +140,8 @@ func projectKind() *Kind {
 			"deployments":  "DeploymentsService_list",
 			"certificates": "MtlsCertificatesService_list",
 		},
-		// no operation lists them: they belong to branches, which may have no environment yet
+		// No operation lists all variables: they belong to branches, and no operation lists the branches that have
+		// no environment yet.
 		UncountedDependents: "variables",
 		Children: []*Kind{{
 			Member: "environments", Singular: "environment", Key: "branchName", ID: "branchName",
@@ -232,8 +234,8 @@ func meteringKind() *Kind {
 	}
 }
 
-// Unsupported returns groups of operations that can list, create and delete objects, but that are no kind of files, and
-// single operations that files do not use. Each has a reason.
+// Unsupported returns groups of operations that can list and create objects, but do not belong to a Kind, and single
+// operations that this package does not use. The values are the reasons.
 func Unsupported() map[string]string {
 	return map[string]string{ //nolint:gosec // G101: these are names of operations
 		"AccountKeysService":       "an account key is told once, to whoever makes it, and a file has no place for it",
@@ -243,7 +245,8 @@ func Unsupported() map[string]string {
 	}
 }
 
-// certificateFields converts the environments of a certificate to a list, as request bodies have them.
+// certificateFields replaces the member environments of a list entry, which is a map of names to booleans, by the list
+// of the enabled environments. Request bodies have such a list.
 func certificateFields(listed map[string]Value) map[string]Value {
 	var enabled map[string]bool
 	if json.Unmarshal(listed["environments"], &enabled) != nil {
@@ -260,8 +263,8 @@ func certificateFields(listed map[string]Value) map[string]Value {
 	return listed
 }
 
-// domainFields converts a custom domain with a list of deployments to one with its default deployment, which is served.
-// If no deployment is the default, it uses the first one.
+// domainFields adds the members deploymentName, stage and isAlias of request bodies to a list entry. A list entry has a
+// list of deployments. domainFields uses the default deployment, or the first one if none is the default.
 func domainFields(listed map[string]Value) map[string]Value {
 	var deployments []struct {
 		DeploymentName, Stage Value
@@ -281,7 +284,7 @@ func domainFields(listed map[string]Value) map[string]Value {
 func mustMarshal(v any) Value {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // impossible for texts, and lists and maps of texts
+		panic(err) // impossible for the texts, booleans, lists and maps that callers pass
 	}
 	return text
 }

@@ -32,8 +32,8 @@ type object struct {
 	at     position
 	parent *object
 	fields map[string]fieldValue
-	// children are the children, by the list's member and then by name. A list that a file has is present even if it is
-	// empty.
+	// children are the objects within the object: first by their Kind.Member, then by their normalized name. A list that
+	// a file has is present even if it is empty.
 	children map[string]map[string]*object
 	// complete are the lists of children that are declared complete, with the positions of these declarations.
 	complete map[string]position
@@ -48,10 +48,10 @@ func (o *object) list(member string) []*object {
 	return list
 }
 
-// add adds a child. If another document or file already has the child, the children of both are merged. One of the two
-// must have children and no fields: otherwise add returns a problem.
-func (o *object) add(n *object) (conflict *project.Problem) {
-	member, name := n.kind.Member, n.kind.normalize(n.name)
+// add adds a child to o. If o already has a child of this name, such as from another file, add merges the two. One of
+// the two must have children and no fields: otherwise add returns a problem.
+func (o *object) add(child *object) (conflict *project.Problem) {
+	member, name := child.kind.Member, child.kind.normalize(child.name)
 	if o.children == nil {
 		o.children = map[string]map[string]*object{}
 	}
@@ -61,32 +61,32 @@ func (o *object) add(n *object) (conflict *project.Problem) {
 	existing := o.children[member][name]
 	switch {
 	case existing == nil:
-		n.parent = o
-		o.children[member][name] = n
+		child.parent = o
+		o.children[member][name] = child
 		return nil
-	case len(n.fields) == 0 && len(n.children) > 0:
+	case len(child.fields) == 0 && len(child.children) > 0:
 	case len(existing.fields) == 0 && len(existing.children) > 0:
-		existing.fields, existing.at = n.fields, n.at
+		existing.fields, existing.at = child.fields, child.at
 	default:
-		p := n.at.newProblem("There are two of the %s %s: the other is at %s:%d. Leave one out.", n.kind.Singular, n.name,
-			existing.at.file, existing.at.line)
+		p := child.at.newProblem("There are two of the %s %s: the other is at %s:%d. Leave one out.", child.kind.Singular,
+			child.name, existing.at.file, existing.at.line)
 		return &p
 	}
-	for member, at := range n.complete {
+	for member, at := range child.complete {
 		if existing.complete == nil {
 			existing.complete = map[string]position{}
 		}
 		existing.complete[member] = at
 	}
-	for member, list := range n.children {
+	for member, list := range child.children {
 		if existing.children == nil {
 			existing.children = map[string]map[string]*object{}
 		}
 		if existing.children[member] == nil {
 			existing.children[member] = map[string]*object{}
 		}
-		for _, child := range list {
-			if conflict = existing.add(child); conflict != nil {
+		for _, grandchild := range list {
+			if conflict = existing.add(grandchild); conflict != nil {
 				return conflict
 			}
 		}
@@ -94,7 +94,7 @@ func (o *object) add(n *object) (conflict *project.Problem) {
 	return nil
 }
 
-// walk calls visit for o's descendants, parents first, in the order of creation.
+// walk calls visit for o's descendants, parents first, in the order of creation. kinds are the kinds of o's children.
 func (o *object) walk(kinds []*Kind, visit func(*object)) {
 	for _, k := range kinds {
 		for _, child := range o.list(k.Member) {

@@ -22,7 +22,7 @@ type Options struct {
 	// SetSecrets plans to set the secrets of existing objects again. Secrets cannot be compared, so without SetSecrets
 	// they are not changed.
 	SetSecrets bool
-	// Getenv reads the environment, and Now returns the current time.
+	// Getenv returns the value of an environment variable. Now returns the current time.
 	Getenv func(string) string
 	Now    func() time.Time
 	// Installation is the address of the installation.
@@ -36,7 +36,7 @@ const (
 	Delete = "delete"
 )
 
-// Plan lists the changes that make an installation match the files, in order of execution.
+// Plan lists the changes that make an account match the files, in order of execution.
 type Plan struct {
 	Format       int       `json:"format"`
 	Version      string    `json:"version"`
@@ -45,7 +45,8 @@ type Plan struct {
 	CreatedAt    time.Time `json:"made"`
 	Changes      []Change  `json:"changes"`
 	// Objects is the number of objects in the files. Unlisted are the objects that are missing in complete lists, but
-	// are not deleted because Prune is not set. NotCompared is the number of values that the API does not return.
+	// are not deleted because Prune is not set. NotCompared is the number of secrets of existing objects that are neither
+	// compared nor set.
 	Objects     int      `json:"objects"`
 	Unlisted    []string `json:"extra,omitempty"`
 	NotCompared int      `json:"notCompared,omitempty"`
@@ -58,8 +59,8 @@ type Change struct {
 	Action string   `json:"do"`
 	Kind   string   `json:"kind"`
 	Name   []string `json:"name"`
-	// Key identifies the object within the plan. ID is its ID in paths, and ObjectID its ID in the audit log. Both IDs
-	// are "" for an object that the change creates.
+	// Key identifies the object within the plan. ID is its ID in paths, and ObjectID its ID in the audit log. Both are
+	// "" for an object that the change creates, and while they are unknown.
 	Key      string        `json:"key"`
 	ID       string        `json:"id,omitempty"`
 	ObjectID string        `json:"objectId,omitempty"`
@@ -74,10 +75,11 @@ type Change struct {
 	// objects that earlier changes create.
 	Secrets     map[string]Reference `json:"secrets,omitempty"`
 	IDArguments []IDArgument         `json:"needs,omitempty"`
-	// IfMatch is the condition of the request: an ETag, or * for an object that the previous change creates, directly
+	// IfMatch is the condition of the request: an ETag, or * for an object that an earlier change creates, directly
 	// or with its project. "" means no condition.
 	IfMatch string `json:"ifMatch,omitempty"`
-	// Before are all fields of the object when the plan was made. ConflictError compares them with the current fields.
+	// Before are the fields of the object when the plan was made, or only the field Kind.Separate if the change writes
+	// that field. ConflictError compares them with the current fields.
 	Before map[string]Value `json:"before,omitempty"`
 	// IdempotencyKey is the key of a create or update request, "" for a deletion. A repeated request has the same key.
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
@@ -104,33 +106,38 @@ const planFormat = 2
 
 // planner holds the state of one call of Compare.
 type planner struct {
-	*state
+	*accountClient
 	files     *Files
 	options   Options
 	plan      *Plan
 	deletions []Change
 	problems  []project.Problem
-	// planIDs are the IDs of metering plans by their keys, for subscriptions. projects are the projects that the plan
-	// creates, and pruned are those that it deletes.
-	planIDs          map[string]string
-	projects, pruned map[string]bool
+	// planIDs are the IDs of metering plans by their remoteObject.key, for subscriptions. The ID of a metering plan that
+	// does not exist yet is "". createdProjects and deletedProjects are the names of the projects that the result of
+	// Compare creates and deletes.
+	planIDs                          map[string]string
+	createdProjects, deletedProjects map[string]bool
 	// nameClaims are the names that changes claim or release and that are unique in the account. unchanged are the
 	// objects that the plan does not change and that may have such names.
 	nameClaims []claim
 	unchanged  []*remoteObject
 }
 
-// Compare plans the changes that make an installation match the files. It changes nothing. It reads the lists, and the
+// Compare plans the changes that make an account match the files. It changes nothing. It reads the lists, and the
 // first object of each kind that changes. It reads further objects of the kind only if their ETags cannot be computed
-// (state.ensureCurrent). Its error has all problems, with their places in the files.
+// (accountClient.ensureCurrent). If the files need changes that are impossible, its error is an InvalidError with all
+// these problems.
 func Compare(ctx context.Context, api API, f *Files, o Options) (*Plan, error) {
 	account, err := api.Account(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &planner{
-		state: &state{api: api, account: account, fieldsByKind: f.fields, etagsComputable: map[*Kind]bool{}}, files: f,
-		options: o, planIDs: map[string]string{}, projects: map[string]bool{}, pruned: map[string]bool{},
+		accountClient: &accountClient{
+			api: api, account: account, fieldsByKind: f.fields, etagsComputable: map[*Kind]bool{},
+		},
+		files: f, options: o, planIDs: map[string]string{},
+		createdProjects: map[string]bool{}, deletedProjects: map[string]bool{},
 		plan: &Plan{
 			Format: planFormat, Version: release.Version(), Installation: o.Installation, Account: account,
 			CreatedAt: o.Now().UTC().Truncate(time.Millisecond), Objects: f.Objects, Changes: []Change{},
@@ -170,7 +177,7 @@ func (p *planner) compareChildren(ctx context.Context, kinds []*Kind, desired *o
 		if _, listed := desired.children[k.Member]; !listed && !complete {
 			continue
 		}
-		existing, err := p.existing(ctx, k, desired, remote)
+		existing, err := p.listExisting(ctx, k, desired, remote)
 		if err != nil {
 			return err
 		}
@@ -193,7 +200,7 @@ func (p *planner) compareChildren(ctx context.Context, kinds []*Kind, desired *o
 		}
 		for _, name := range slices.Sorted(maps.Keys(existing)) {
 			if owner, _ := bucketOwner(name); k.Member == bucketsMember && owner != "" {
-				continue // exports omit unchanged buckets of projects, which must not be deleted
+				continue // exports omit unchanged buckets of projects: a missing one must not be deleted
 			}
 			if err := p.handleUnlisted(ctx, existing[name]); err != nil {
 				return err
@@ -203,8 +210,8 @@ func (p *planner) compareChildren(ctx context.Context, kinds []*Kind, desired *o
 	return nil
 }
 
-// existing returns the existing objects of a kind within remote, by name.
-func (p *planner) existing(
+// listExisting returns the existing objects of a kind within remote, by normalized name.
+func (p *planner) listExisting(
 	ctx context.Context, k *Kind, desired *object, remote *remoteObject,
 ) (map[string]*remoteObject, error) {
 	switch {
@@ -220,11 +227,11 @@ func (p *planner) existing(
 		return p.embeddedObjects(k, remote)
 	}
 	include := map[string]string{}
-	for _, b := range k.Children {
+	for _, childKind := range k.Children {
 		for _, o := range desired.children[k.Member] {
-			_, listed := o.children[b.Member]
-			if _, complete := o.complete[b.Member]; listed || complete {
-				maps.Copy(include, b.Embedded)
+			_, listed := o.children[childKind.Member]
+			if _, complete := o.complete[childKind.Member]; listed || complete {
+				maps.Copy(include, childKind.Embedded)
 				break
 			}
 		}
@@ -243,11 +250,11 @@ func (p *planner) existing(
 }
 
 // compareObject compares an object, and plans to create or change it. It returns the existing object, or the object
-// that the plan creates. It returns nil if a problem prevents the creation, or if the plan deletes the object's
-// project.
+// that the plan creates. It returns nil if a problem prevents the creation, or if o is a key bucket of a project that
+// the plan deletes.
 func (p *planner) compareObject(ctx context.Context, o *object, parent, existing *remoteObject) (*remoteObject, error) {
 	if existing != nil {
-		if owner, _ := bucketOwner(o.name); o.kind.Member == bucketsMember && p.pruned[owner] {
+		if owner, _ := bucketOwner(o.name); o.kind.Member == bucketsMember && p.deletedProjects[owner] {
 			p.addProblem(o.at, "The %s %s goes with the project %s, which these files do not name and --prune deletes: name "+
 				"that too, or leave this out.", o.kind.Singular, o.name, owner)
 			return nil, nil
@@ -265,7 +272,7 @@ func (p *planner) compareObject(ctx context.Context, o *object, parent, existing
 		p.planIDs[created.key()] = ""
 	}
 	if o.kind.Member == projectsMember {
-		p.projects[o.name] = true
+		p.createdProjects[o.name] = true
 	}
 	if o.kind.ParentMember != "" && parent.isNew && !parent.withProject {
 		return created, nil // the object is created with its parent
@@ -322,10 +329,10 @@ func (p *planner) create(o *object, created *remoteObject) bool {
 		}
 	}
 	p.setSiblingIDs(&c, o, created.parent)
-	for _, b := range k.Children {
-		if b.ParentMember != "" && len(o.children[b.Member]) > 0 {
-			c.Arguments[b.ParentMember] = p.embeddedList(o.list(b.Member))
-			c.Fields = append(c.Fields, FieldChange{Name: b.Member, After: c.Arguments[b.ParentMember]})
+	for _, childKind := range k.Children {
+		if childKind.ParentMember != "" && len(o.children[childKind.Member]) > 0 {
+			c.Arguments[childKind.ParentMember] = p.embeddedList(o.list(childKind.Member))
+			c.Fields = append(c.Fields, FieldChange{Name: childKind.Member, After: c.Arguments[childKind.ParentMember]})
 		}
 	}
 	if len(p.problems) > problemCount {
@@ -384,7 +391,8 @@ func (p *planner) setField(c *Change, o *object, name string, before Value) {
 	c.Fields = append(c.Fields, FieldChange{Name: name, Secret: true})
 }
 
-// plainValue returns the value of a field that is not a secret. It reads the value if the file has a reference.
+// plainValue returns the value of a field that is not a secret. If the file has a reference, plainValue reads the
+// value. If this fails, plainValue reports a problem and returns false.
 func (p *planner) plainValue(fv fieldValue) (Value, bool) {
 	if fv.ref == nil {
 		return fv.value, true
@@ -397,7 +405,8 @@ func (p *planner) plainValue(fv fieldValue) (Value, bool) {
 	return mustMarshal(text), true
 }
 
-// setSiblingIDs adds the IDs of the siblings that a field names to a change that creates an object.
+// setSiblingIDs sets the argument Kind.SiblingIDs of a change that creates an object. The IDs of siblings that earlier
+// changes create are set later, by Apply.
 func (p *planner) setSiblingIDs(c *Change, o *object, parent *remoteObject) {
 	spec := o.kind.SiblingIDs
 	if spec == nil || c.Action != Create {
@@ -463,7 +472,7 @@ func (p *planner) handleUnlisted(ctx context.Context, remote *remoteObject) erro
 		return err
 	}
 	if remote.kind.Member == projectsMember {
-		p.pruned[remote.name] = true
+		p.deletedProjects[remote.name] = true
 	}
 	if remote.kind.Separate != nil {
 		c.Dependents[remote.kind.Separate.Field] = int64(len(remote.kind.uniqueNames(value)))

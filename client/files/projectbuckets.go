@@ -11,7 +11,7 @@ func (p *planner) addProjectBuckets(
 	desired map[string]*object, existing map[string]*remoteObject, k *Kind, parent *remoteObject,
 ) {
 	for name := range desired {
-		if owner, envType := bucketOwner(name); p.projects[owner] && existing[name] == nil {
+		if owner, envType := bucketOwner(name); p.createdProjects[owner] && existing[name] == nil {
 			existing[name] = &remoteObject{
 				kind: k, name: name, id: name, parent: parent, withProject: true, isNew: true, etag: "*",
 				fields: map[string]Value{"tags": mustMarshal(map[string]string{

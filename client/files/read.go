@@ -33,7 +33,8 @@ type Files struct {
 	kinds      []*Kind
 	fields     map[*Kind]*fields
 	rootObject *object
-	dir        string
+	// dir is the absolute path of the folder with the files.
+	dir string
 	// sources are the contents of the files, by the file names in problems. hidden are the lines that may contain a
 	// secret.
 	sources project.Files
@@ -55,8 +56,9 @@ type reader struct {
 }
 
 // Read reads a file, or all files with the extension .yaml or .yml in a folder and its subfolders. It skips files and
-// subfolders whose name begins with a dot. Its error is an InvalidError with the problems of the files, the cause of a
-// canceled ctx, or a usage error that says why no file can be read.
+// subfolders whose name begins with a dot. If the files have problems, its error is an InvalidError. If the file or the
+// folder cannot be read, or the folder has no such file, Read returns a usage error. If ctx is canceled, Read returns
+// the cause.
 func Read(ctx context.Context, name string) (*Files, error) {
 	kinds := Kinds()
 	r := &reader{Files: &Files{
@@ -83,7 +85,7 @@ func Read(ctx context.Context, name string) (*Files, error) {
 	}
 	defer func() { _ = r.root.Close() }()
 	if info.IsDir() {
-		if names, err = r.walk(); err != nil {
+		if names, err = r.fileNames(); err != nil {
 			return nil, usageError("%s cannot be read: %w", name, disk.Cause(err))
 		}
 		if len(names) == 0 {
@@ -108,8 +110,8 @@ func Read(ctx context.Context, name string) (*Files, error) {
 	return r.Files, r.invalidError(r.problems)
 }
 
-// walk returns the names of the files in the folder, with slashes as separators.
-func (r *reader) walk() (names []string, err error) {
+// fileNames returns the names of the files that Read reads in a folder, with slashes as separators.
+func (r *reader) fileNames() (names []string, err error) {
 	err = fs.WalkDir(r.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -124,7 +126,8 @@ func (r *reader) walk() (names []string, err error) {
 	return names, err
 }
 
-// readFile reads a file. It opens only regular files, because opening a pipe could block forever.
+// readFile reads the objects of a file. remaining is the maximum size of the file. readFile subtracts the file's size
+// from it.
 func (r *reader) readFile(name string, remaining *int64) {
 	r.file = name
 	start := position{file: name}
@@ -141,7 +144,7 @@ func (r *reader) readFile(name string, remaining *int64) {
 	*remaining -= int64(len(text))
 	r.sources[name] = text
 	r.hasAnchors = bytes.ContainsRune(text, '&')
-	r.documents(name, text, r.readDocument)
+	r.eachDocument(name, text, r.readDocument)
 }
 
 var (
@@ -149,7 +152,8 @@ var (
 	errNotRegular = errors.New("it is no file, but a folder, a pipe or a device")
 )
 
-// readRegular reads a file within a folder. It refuses links to files outside the folder.
+// readRegular reads a file within a folder. It refuses links to files outside the folder, and files of more than limit
+// bytes. It opens only regular files, because opening a pipe could block forever.
 func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
 	info, err := root.Stat(name)
 	switch {
@@ -393,7 +397,8 @@ func cutText(text string) string {
 	return strings.ToValidUTF8(text[:maxLength], "") + "…"
 }
 
-// checkObjects reports problems of objects: secrets in plain text, and metering buckets without plans.
+// checkObjects counts the objects, and reports those with a Kind.Secret in plain text and metering buckets without
+// plans.
 func (r *reader) checkObjects() {
 	r.rootObject.walk(r.kinds, func(o *object) {
 		r.Objects++

@@ -24,8 +24,8 @@ const maxReferencedFile = 1 << 20
 // its value.
 type Reference struct {
 	Env string `json:"fromEnv,omitempty"`
-	// A relative File is within the folder In. If it is a link, its target is within In, too. An absolute File can be
-	// anywhere.
+	// A relative File is relative to the folder In and within In. If it is a link, its target is within In, too. An
+	// absolute File can be anywhere, and In is empty.
 	File string `json:"fromFile,omitempty"`
 	In   string `json:"in,omitempty"`
 }
@@ -38,10 +38,11 @@ func (r Reference) String() string {
 	return "the file " + r.File
 }
 
-var environmentName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envVariableName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// readReference returns the Reference of a YAML object that only has the member fromEnv or fromFile. isRef is false for
-// any other YAML value. If the reference is invalid, readReference reports a problem, and ok is false.
+// readReference reads a YAML object whose first member is fromEnv or fromFile as a Reference. If the object has further
+// members or an invalid value, readReference reports a problem, and ok is false. For any other YAML value, isRef is
+// false and ok is true.
 func (r *reader) readReference(n *yaml.Node) (ref *Reference, isRef, ok bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -56,7 +57,7 @@ func (r *reader) readReference(n *yaml.Node) (ref *Reference, isRef, ok bool) {
 		r.addProblemAt(n, "A value comes from one place: %s or %s, and nothing beside it.", fromEnv, fromFile)
 	case value.Kind != yaml.ScalarNode || value.ShortTag() != "!!str" || value.Value == "":
 		r.addProblemAt(value, "%s has to be a text.", key.Value)
-	case key.Value == fromEnv && !environmentName().MatchString(value.Value):
+	case key.Value == fromEnv && !envVariableName().MatchString(value.Value):
 		r.addProblemAt(value, "%s is the name of a variable of the environment, such as SHOP_TOKEN.", fromEnv)
 	case key.Value == fromEnv:
 		return &Reference{Env: value.Value}, true, true

@@ -22,13 +22,13 @@ import (
 type remoteObject struct {
 	kind     *Kind
 	name, id string
-	// objectID is the id in audit records, "" if it is unknown.
+	// objectID is the ID of the object in audit records, "" if it is unknown.
 	objectID string
 	parent   *remoteObject
-	// fields are the fields of the request bodies, as far as the API returns them, and the member infoField.
+	// fields are the members of request bodies that the API returns and that are not empty, and the member infoField.
 	fields map[string]Value
 	// etag is the object's ETag, "" if it is unknown. The ETag of a list entry is computed, and may be wrong until
-	// state.ensureCurrent has returned.
+	// accountClient.ensureCurrent has returned.
 	etag string
 	// isNew says that the plan creates the object. withProject says that the API creates the object together with its
 	// project, which the plan creates.
@@ -45,7 +45,7 @@ func (o *remoteObject) key() string {
 	return o.parent.key() + "/" + o.kind.Member + "=" + string(mustMarshal(o.name))
 }
 
-// arguments returns the path arguments of an object, or of a list within it: the IDs of the object and its parents.
+// arguments returns the path arguments of an object, or of a list within it: the IDs of the object and its ancestors.
 // missing has the arguments whose IDs are unknown, because the objects are not created yet.
 func (o *remoteObject) arguments() (arguments map[string]any, missing []IDArgument) {
 	arguments = map[string]any{}
@@ -61,8 +61,8 @@ func (o *remoteObject) arguments() (arguments map[string]any, missing []IDArgume
 	return arguments, missing
 }
 
-// state reads the objects of an installation.
-type state struct {
+// accountClient reads the objects of an account, and calls operations with its ID.
+type accountClient struct {
 	api          API
 	account      string
 	fieldsByKind map[*Kind]*fields
@@ -72,15 +72,15 @@ type state struct {
 }
 
 // call calls an operation with the account and with those of the arguments that the operation has.
-func (s *state) call(ctx context.Context, operation string, arguments map[string]any) (*call.Response, error) {
-	known, err := s.knownArguments(operation, arguments)
+func (c *accountClient) call(ctx context.Context, operation string, arguments map[string]any) (*call.Response, error) {
+	known, err := c.knownArguments(operation, arguments)
 	if err != nil {
 		return nil, err
 	}
-	return s.api.Call(ctx, operation, known)
+	return c.api.Call(ctx, operation, known)
 }
 
-func (s *state) knownArguments(operation string, arguments map[string]any) (map[string]any, error) {
+func (c *accountClient) knownArguments(operation string, arguments map[string]any) (map[string]any, error) {
 	t, err := call.Operation(operation)
 	if err != nil {
 		return nil, err
@@ -90,26 +90,27 @@ func (s *state) knownArguments(operation string, arguments map[string]any) (map[
 		if value, exists := arguments[a.Name]; exists {
 			known[a.Name] = value
 		} else if a.Name == call.AccountArgument {
-			known[a.Name] = s.account
+			known[a.Name] = c.account
 		}
 	}
 	return known, nil
 }
 
-// list returns all objects of a kind within a parent, by name. It returns the first of several objects with the same
-// name. include are members with objects of other kinds, which list also requests.
-func (s *state) list(
+// list returns all objects of a kind within a parent, by normalized name. It returns the first of several objects with
+// the same name. include are members of list entries that contain objects of other kinds, each with the query parameter
+// that requests the member (Kind.Embedded).
+func (c *accountClient) list(
 	ctx context.Context, k *Kind, parent *remoteObject, include map[string]string,
 ) (map[string]*remoteObject, error) {
 	arguments, _ := parent.arguments()
 	for _, query := range include {
 		arguments[query] = true
 	}
-	known, err := s.knownArguments(k.List, arguments)
+	known, err := c.knownArguments(k.List, arguments)
 	if err != nil {
 		return nil, err
 	}
-	document, err := s.api.List(ctx, k.List, known)
+	document, err := c.api.List(ctx, k.List, known)
 	if err != nil {
 		return nil, fmt.Errorf("list the %s: %w", k.Member, err)
 	}
@@ -119,7 +120,7 @@ func (s *state) list(
 	}
 	objects := make(map[string]*remoteObject, len(listed.Data))
 	for _, entry := range listed.Data {
-		o, err := s.parse(k, parent, entry, include)
+		o, err := c.parse(k, parent, entry, include)
 		if err != nil {
 			return nil, err
 		}
@@ -130,9 +131,11 @@ func (s *state) list(
 	return objects, nil
 }
 
-// parse returns the object of a list entry. include are the members with objects of other kinds that were requested
-// with the list.
-func (s *state) parse(k *Kind, parent *remoteObject, listed Value, include map[string]string) (*remoteObject, error) {
+// parse returns the object of a list entry. The keys of include are the members with objects of other kinds that were
+// requested with the list.
+func (c *accountClient) parse(
+	k *Kind, parent *remoteObject, listed Value, include map[string]string,
+) (*remoteObject, error) {
 	members := map[string]Value{}
 	if err := call.Decode(listed, &members); err != nil {
 		return nil, fmt.Errorf("read a %s: %w", k.Singular, err)
@@ -160,7 +163,7 @@ func (s *state) parse(k *Kind, parent *remoteObject, listed Value, include map[s
 	if k.Convert != nil {
 		members = k.Convert(members)
 	}
-	for name := range s.fieldsByKind[k].byName {
+	for name := range c.fieldsByKind[k].byName {
 		if value, exists := members[name]; exists && !isEmpty(value) {
 			o.fields[name] = value
 		}
@@ -183,7 +186,7 @@ func computeETag(listed Value) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// withoutMembers removes members from a JSON object. The bytes of the other members stay as they are.
+// withoutMembers returns a JSON object without some of its members. The bytes of the other members stay as they are.
 func withoutMembers(object Value, names []string) Value {
 	d := jsontext.NewDecoder(bytes.NewReader(object))
 	if _, err := d.ReadToken(); err != nil {
@@ -195,28 +198,28 @@ func withoutMembers(object Value, names []string) Value {
 		if err != nil {
 			return object
 		}
-		encoded := append(bytes.Clone(name), ':')
+		nameAndColon := append(bytes.Clone(name), ':')
 		value, err := d.ReadValue()
 		if err != nil {
 			return object
 		}
-		if slices.Contains(names, stringValue(Value(encoded[:len(encoded)-1]))) {
+		if slices.Contains(names, stringValue(Value(nameAndColon[:len(nameAndColon)-1]))) {
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(out, encoded...), value...)
+		out = append(append(out, nameAndColon...), value...)
 	}
 	return append(out, '}')
 }
 
 // embeddedObjects returns the objects of kind k in the list entry of their parent, by name.
-func (s *state) embeddedObjects(k *Kind, parent *remoteObject) (map[string]*remoteObject, error) {
+func (c *accountClient) embeddedObjects(k *Kind, parent *remoteObject) (map[string]*remoteObject, error) {
 	objects := map[string]*remoteObject{}
 	for _, member := range slices.Sorted(maps.Keys(k.Embedded)) {
 		for _, entry := range parent.embedded[member] {
-			o, err := s.parse(k, parent, entry, nil)
+			o, err := c.parse(k, parent, entry, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -228,57 +231,57 @@ func (s *state) embeddedObjects(k *Kind, parent *remoteObject) (map[string]*remo
 	return objects, nil
 }
 
-// ensureCurrent makes sure that an object has its current ETag and fields. It reads the first object of each kind. If
-// this shows that ETags can be computed from list entries, ensureCurrent sends no further requests for the kind.
-// Otherwise it reads each object.
-func (s *state) ensureCurrent(ctx context.Context, o *remoteObject) error {
-	if o.withProject || o.isNew || s.etagsComputable[o.kind] {
+// ensureCurrent makes sure that an object has the ETag of its read response. It reads the first object of each kind,
+// and sets its ETag and fields from the response. If the computed ETag was the same, ensureCurrent trusts the computed
+// ETags of the kind and sends no further requests for it. Otherwise it reads each object.
+func (c *accountClient) ensureCurrent(ctx context.Context, o *remoteObject) error {
+	if o.withProject || o.isNew || c.etagsComputable[o.kind] {
 		return nil
 	}
-	computable, tried := s.etagsComputable[o.kind]
-	current, err := s.fetch(ctx, o)
+	computable, tried := c.etagsComputable[o.kind]
+	current, err := c.fetch(ctx, o)
 	if err != nil {
 		return err
 	}
 	if !tried {
-		s.etagsComputable[o.kind] = current.etag == o.etag
+		c.etagsComputable[o.kind] = current.etag == o.etag
 	} else {
-		s.etagsComputable[o.kind] = computable
+		c.etagsComputable[o.kind] = computable
 	}
 	o.etag, o.fields = current.etag, current.fields
 	return nil
 }
 
 // findByName returns the object that now has the kind, parent and name of o, nil for none.
-func (s *state) findByName(ctx context.Context, o *remoteObject) (*remoteObject, error) {
+func (c *accountClient) findByName(ctx context.Context, o *remoteObject) (*remoteObject, error) {
 	if o.kind.Embedded == nil {
-		list, err := s.list(ctx, o.kind, o.parent, nil)
+		list, err := c.list(ctx, o.kind, o.parent, nil)
 		return list[o.kind.normalize(o.name)], err
 	}
 	arguments, _ := o.parent.arguments()
 	for _, query := range o.kind.Embedded {
 		arguments[query] = true
 	}
-	resp, err := s.call(ctx, o.parent.kind.Read, arguments)
+	resp, err := c.call(ctx, o.parent.kind.Read, arguments)
 	if err != nil {
 		return nil, err
 	}
-	parent, err := s.parse(o.parent.kind, o.parent.parent, Value(bytes.TrimSpace(resp.Body)), o.kind.Embedded)
+	parent, err := c.parse(o.parent.kind, o.parent.parent, Value(bytes.TrimSpace(resp.Body)), o.kind.Embedded)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.embeddedObjects(o.kind, parent)
+	list, err := c.embeddedObjects(o.kind, parent)
 	return list[o.kind.normalize(o.name)], err
 }
 
 // fetch reads the current state of an object.
-func (s *state) fetch(ctx context.Context, o *remoteObject) (*remoteObject, error) {
+func (c *accountClient) fetch(ctx context.Context, o *remoteObject) (*remoteObject, error) {
 	arguments, _ := o.arguments()
-	resp, err := s.call(ctx, o.kind.Read, arguments)
+	resp, err := c.call(ctx, o.kind.Read, arguments)
 	if err != nil {
 		return nil, err
 	}
-	current, err := s.parse(o.kind, o.parent, Value(bytes.TrimSpace(resp.Body)), nil)
+	current, err := c.parse(o.kind, o.parent, Value(bytes.TrimSpace(resp.Body)), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -290,9 +293,9 @@ func (s *state) fetch(ctx context.Context, o *remoteObject) (*remoteObject, erro
 }
 
 // readSeparate reads the field Kind.Separate of an object, with the field's ETag.
-func (s *state) readSeparate(ctx context.Context, o *remoteObject) (value Value, etag string, err error) {
+func (c *accountClient) readSeparate(ctx context.Context, o *remoteObject) (value Value, etag string, err error) {
 	arguments, _ := o.arguments()
-	resp, err := s.call(ctx, o.kind.Separate.Read, arguments)
+	resp, err := c.call(ctx, o.kind.Separate.Read, arguments)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Separate.Field, o.kind.Singular, o.name, err)
 	}
@@ -305,27 +308,28 @@ func (s *state) readSeparate(ctx context.Context, o *remoteObject) (value Value,
 
 // countDependents returns the numbers of objects that are deleted with an object, by their names in messages. -1 means
 // that a number is unknown.
-func (s *state) countDependents(ctx context.Context, o *remoteObject) (map[string]int64, error) {
+func (c *accountClient) countDependents(ctx context.Context, o *remoteObject) (map[string]int64, error) {
 	counts := map[string]int64{}
 	count := func(owner *remoteObject) error {
 		arguments, _ := owner.arguments()
 		arguments["limit"] = 1
-		for kind, operation := range owner.kind.Dependents {
-			resp, err := s.call(ctx, operation, arguments)
-			// An API key can have the permission to delete objects without the permission to list them.
+		for name, operation := range owner.kind.Dependents {
+			resp, err := c.call(ctx, operation, arguments)
+			// An API key can have the permission to delete objects without the permission to list them. And a bucket of
+			// the project can be missing.
 			if exit.CodeOf(err) == exit.NotAllowed || owner != o && isNotFound(err) {
-				counts[kind] = -1
+				counts[name] = -1
 				continue
 			}
 			if err != nil {
-				return fmt.Errorf("count the %s of the %s %s: %w", kind, owner.kind.Singular, owner.name, err)
+				return fmt.Errorf("count the %s of the %s %s: %w", name, owner.kind.Singular, owner.name, err)
 			}
 			var list struct{ Total int64 }
 			if err := call.Decode(resp.Body, &list); err != nil {
-				return fmt.Errorf("count the %s: %w", kind, err)
+				return fmt.Errorf("count the %s: %w", name, err)
 			}
-			if counts[kind] >= 0 {
-				counts[kind] += list.Total
+			if counts[name] >= 0 {
+				counts[name] += list.Total
 			}
 		}
 		return nil
@@ -333,8 +337,8 @@ func (s *state) countDependents(ctx context.Context, o *remoteObject) (map[strin
 	if err := count(o); err != nil {
 		return nil, err
 	}
-	if kind := o.kind.UncountedDependents; kind != "" {
-		counts[kind] = -1
+	if name := o.kind.UncountedDependents; name != "" {
+		counts[name] = -1
 	}
 	if o.kind.Member == projectsMember {
 		for _, bucket := range ProjectBucketNames(o.name) { // these buckets are deleted with the project
@@ -349,7 +353,8 @@ func (s *state) countDependents(ctx context.Context, o *remoteObject) (map[strin
 	return counts, nil
 }
 
-// deletedMeanwhile replaces the error of a request if the object was deleted after the list was read.
+// deletedMeanwhile returns a conflict error if err says that o, or an object that contains o, was deleted after it was
+// listed. Otherwise it returns err.
 func deletedMeanwhile(o *remoteObject, err error) error {
 	if !isNotFound(err) || o.kind == nil {
 		return err

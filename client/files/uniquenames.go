@@ -33,7 +33,7 @@ func (p *planner) addClaim(owner *remoteObject, at position, operation string, b
 	_ = json.Unmarshal(after, &list)
 	for i, element := range list {
 		for _, c := range element.Configurations {
-			if p.pruned[c.Project] {
+			if p.deletedProjects[c.Project] {
 				p.addProblem(at, "%s[%d] of the %s %s is for the project %s, which these files do not name and --prune deletes: "+
 					"name that too, or leave it out here.",
 					owner.kind.Separate.Field, i, owner.kind.Singular, owner.name, c.Project)

@@ -41,8 +41,8 @@ func (p *planner) update(ctx context.Context, o *object, remote *remoteObject) e
 }
 
 // differences returns the names of the fields to change. It reports fields that cannot be changed, required fields that
-// are null, secrets in plain text, other certificates, and references that cannot be read. ok is false if it has
-// reported a problem.
+// are null, secrets in plain text, certificates that are invalid or differ from the existing one, and references that
+// cannot be read. ok is false if it has reported a problem.
 func (p *planner) differences(o *object, remote *remoteObject) (names []string, ok bool) {
 	k, problemCount := o.kind, len(p.problems)
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
@@ -86,7 +86,7 @@ func (p *planner) isSecret(o *object, remote *remoteObject, name string) bool {
 	return p.files.isSecret(o, name) || k.Secret != "" && name == k.Secret && string(remote.fields[k.SecretIf]) == "true"
 }
 
-// writeOnlyFields returns the fields that the API never returns.
+// writeOnlyFields returns the fields that are not secrets, but that the API never returns.
 func (k *Kind) writeOnlyFields() []string {
 	if k.Member == "caCertificates" || k.Member == "mtlsCertificates" {
 		return []string{certificateField}
@@ -96,8 +96,8 @@ func (k *Kind) writeOnlyFields() []string {
 
 const certificateField = "certificate"
 
-// checkCertificate compares a certificate with the certificateInfo that the API returns. If the certificate's file is
-// missing, as after an export, it compares nothing.
+// checkCertificate compares a certificate with the certificateInfo that the API returns, and reports a difference. If
+// the certificate cannot be read, it compares nothing: an export does not write the file with the certificate.
 func (p *planner) checkCertificate(o *object, remote *remoteObject, name string) {
 	fv := o.fields[name]
 	text := stringValue(fv.value)
@@ -157,7 +157,7 @@ func (p *planner) updateSeparate(ctx context.Context, o *object, remote *remoteO
 	return nil
 }
 
-// writeSeparate plans to write the Separate field.
+// writeSeparate plans to write the Separate field, unless the object is new and the field is empty.
 func (p *planner) writeSeparate(o *object, remote *remoteObject, existing Value, etag string) {
 	sep := o.kind.Separate
 	if sep == nil || remote.isNew && isEmpty(o.fields[sep.Field].value) {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxDepth is the maximum nesting depth of YAML values.
+	// maxDepth is the maximum nesting depth of the value of a field.
 	maxDepth = 64
 	// maxNodes is the maximum number of values in all files. Each alias counts with all values to which it refers.
 	maxNodes = 4_000_000
@@ -24,8 +24,8 @@ const (
 	maxProblems = 500
 )
 
-// documents calls visit for each document of a file. It reports a document that cannot be read, and stops there.
-func (r *reader) documents(file string, text []byte, visit func(*yaml.Node)) {
+// eachDocument calls visit for each document of a file. It reports a document that cannot be read, and stops there.
+func (r *reader) eachDocument(file string, text []byte, visit func(*yaml.Node)) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var n yaml.Node
@@ -61,7 +61,7 @@ func parseProblem(file string, err error) project.Problem {
 	return at.newProblem("This is no YAML: %s.", text)
 }
 
-// hideLine marks a line that may contain a secret, so that no excerpt contains it.
+// hideLine marks a line that may contain a secret, so that no report shows it.
 func (r *reader) hideLine(line int) {
 	if r.hidden[r.file] == nil {
 		r.hidden[r.file] = map[int]bool{}
@@ -88,8 +88,8 @@ type member struct {
 	key, value *yaml.Node
 }
 
-// members returns the members of a mapping. It reports duplicate members. If the node is not a mapping, members reports
-// this and returns false.
+// members returns the members of a mapping. It reports and omits merges, duplicate members, and members whose name is
+// not a text. If the node is not a mapping, members reports this and returns false.
 func (r *reader) members(n *yaml.Node, description string) ([]member, bool) {
 	n, ok := r.resolveAlias(n)
 	if !ok {
@@ -120,8 +120,8 @@ func (r *reader) members(n *yaml.Node, description string) ([]member, bool) {
 	return list, true
 }
 
-// resolveAlias returns the node to which an alias refers, and any other node unchanged. It returns false if the files
-// have more than maxNodes values.
+// resolveAlias returns the node to which an alias refers, and any other node unchanged. It counts the nodes. If the
+// files have more than maxNodes values, it reports this once and returns false.
 func (r *reader) resolveAlias(n *yaml.Node) (*yaml.Node, bool) {
 	if r.nodeCount++; r.nodeCount > maxNodes {
 		if r.nodeCount == maxNodes+1 {
