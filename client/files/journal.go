@@ -58,10 +58,10 @@ func LockFile(path string) (io.Closer, error) {
 	return lock, nil
 }
 
-// openJournal opens or creates the journal of a plan. It removes an incomplete last line.
-func openJournal(plan string, p *Plan) (*journal, error) {
-	path := plan + progressSuffix
-	lock, err := LockFile(plan)
+// openJournal locks the file of a plan, and opens or creates the plan's journal. It removes an incomplete last line.
+func openJournal(planFile string, p *Plan) (*journal, error) {
+	path := planFile + progressSuffix
+	lock, err := LockFile(planFile)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,8 @@ func openJournal(plan string, p *Plan) (*journal, error) {
 
 var errOtherPlan = errors.New("it is of another plan: move it away, or apply that one")
 
-// read reads the entries of the journal. isNew reports that the journal has no complete line.
+// read reads the entries of the journal, and removes an incomplete last line. isNew reports that the journal has no
+// complete line. The error is errOtherPlan if the journal does not belong to p.
 func (j *journal) read(p *Plan) (isNew bool, err error) {
 	content, err := io.ReadAll(j.file)
 	if err != nil {

@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// matchByPlans returns metering buckets by the names that files use for them. The API assigns a bucket only an ID, so
-// the names of its plans identify it. A bucket in files matches the existing bucket with exactly the same plans.
-// Otherwise it matches the bucket that shares most plans with it. If several buckets share as many, those that are the
-// only match of another bucket in files are excluded. If several remain, or if two buckets in files match the same
-// bucket, matchByPlans adds a problem. An existing bucket without a match is returned by its ID.
+// matchByPlans returns the existing metering buckets by the names that files use for them, and sets these names. The API
+// assigns a bucket only an ID, so the names of its plans identify it. A bucket in files matches the existing bucket with
+// exactly the same plans. If there is none, it matches the bucket that shares most plans with it, among those without
+// an exact match. If several buckets share as many, those that are the only match of another bucket in files are
+// excluded. If several remain, or if two buckets in files match the same bucket, matchByPlans adds a problem. The key of
+// an existing bucket without a match is its ID.
 func (p *planner) matchByPlans(
 	ctx context.Context, k *Kind, desired *object, buckets map[string]*remoteObject,
 ) (map[string]*remoteObject, error) {
@@ -98,8 +99,8 @@ func maxBy(ids []string, count func(id string) int) (best []string) {
 }
 
 // narrowCandidates reduces the candidates of objects that match several buckets: it removes buckets that are the only
-// candidate of another object. Earlier files may have described the plans of both objects in that bucket. The result
-// does not depend on the order of the objects.
+// candidate of another object. Such a bucket can have plans of both objects, if earlier files described the two as one
+// bucket. The result does not depend on the order of the objects.
 func narrowCandidates(candidates map[*object][]string) {
 	for changed := true; changed; {
 		unique := map[string]bool{}

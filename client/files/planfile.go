@@ -92,7 +92,8 @@ func writeFile(path string, text []byte, mode os.FileMode) error {
 	return nil
 }
 
-// Load reads a plan. It refuses a plan that was modified after it was written.
+// Load reads a plan. It refuses a plan that was modified after it was written, and a plan in the format of another
+// release.
 func Load(path string) (*Plan, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {

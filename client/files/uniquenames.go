@@ -20,7 +20,7 @@ type claim struct {
 }
 
 // addClaim records the unique names of an object, before and after the change of its Separate field. It reports
-// elements that refer to a project which the plan deletes.
+// elements of after that refer to a project which the plan deletes.
 func (p *planner) addClaim(owner *remoteObject, at position, operation string, before, after Value) {
 	if owner.kind.Separate.Unique == "" {
 		return
@@ -62,11 +62,11 @@ func (k *Kind) uniqueNames(field Value) (names []string) {
 }
 
 // acquires returns the names that the object gets, and releases the names that it loses.
-func (c claim) acquires() []string { return subtract(c.before, c.after) }
-func (c claim) releases() []string { return subtract(c.after, c.before) }
+func (c claim) acquires() []string { return notIn(c.before, c.after) }
+func (c claim) releases() []string { return notIn(c.after, c.before) }
 
-// subtract returns the names that are not in others.
-func subtract(others, names []string) []string {
+// notIn returns the names that are not in others.
+func notIn(others, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
@@ -74,7 +74,7 @@ func subtract(others, names []string) []string {
 // another object. All other changes keep their order. orderByClaims reports objects that would have to exchange names.
 func (p *planner) orderByClaims(ctx context.Context) error {
 	releasedBy := map[string]int{} // the index of the change that releases a name
-	claims := map[int]claim{}
+	claims := map[int]claim{}      // by the index of their change
 	if err := p.checkOwners(ctx); err != nil {
 		return err
 	}
