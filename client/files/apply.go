@@ -24,8 +24,8 @@ import (
 // done.
 //
 // If the condition of a change is no longer true, Apply stops before this change, unless an earlier request has already
-// made it (matchesPlan), or an earlier change of the plan is the reason (released). The error says what has changed
-// and, if the audit log has it, who has changed it.
+// made it (matchesPlan), or an earlier change of the plan is the reason (earlierChangeAffectsETag). The error says what
+// has changed and, if the audit log has it, who has changed it.
 
 // IdempotencyKeyLifetime is how long a request can be repeated with its Idempotency-Key. The API keeps the key for an
 // hour longer (contract 9), to allow for clock skew.
@@ -159,7 +159,7 @@ func (a *applier) applyChange(ctx context.Context, i int, secrets map[string]str
 	return a.journal.finish(i+1, c.Key, id)
 }
 
-// withProgress adds to an error how many changes were made and how to continue.
+// withProgress adds to an error how many changes were made and how to continue. A ConflictError already says this.
 func (a *applier) withProgress(description string, i int, err error) error {
 	if _, isConflict := errors.AsType[*ConflictError](err); isConflict {
 		return err
@@ -254,7 +254,7 @@ func (a *applier) waitForDeletion(ctx context.Context, c *Change, arguments map[
 	}
 }
 
-// remoteObject returns the object of a change with its parents, from which the arguments of operations are derived.
+// remoteObject returns the object of a change as it was when the plan was made, with its ancestors and all known IDs.
 func (a *applier) remoteObject(c *Change) *remoteObject {
 	k := a.kind(c)
 	o := &remoteObject{kind: k, name: c.Name[len(c.Name)-1], id: c.ID, fields: c.Before}
@@ -262,20 +262,20 @@ func (a *applier) remoteObject(c *Change) *remoteObject {
 		o.id = a.journal.ids[c.Key]
 	}
 	parent := &remoteObject{}
-	parents := []*Kind{}
-	for p := k.parent; p != nil; p = p.parent {
-		parents = append([]*Kind{p}, parents...)
+	ancestors := []*Kind{}
+	for ancestor := k.parent; ancestor != nil; ancestor = ancestor.parent {
+		ancestors = append([]*Kind{ancestor}, ancestors...)
 	}
-	ids, _ := a.arguments(c)
-	for i, p := range parents {
+	arguments, _ := a.arguments(c)
+	for i, ancestor := range ancestors {
 		id := ""
-		switch argument := ids[p.Argument].(type) {
+		switch argument := arguments[ancestor.Argument].(type) {
 		case string:
 			id = argument
 		case Value:
 			id = stringValue(argument)
 		}
-		parent = &remoteObject{kind: p, name: c.Name[i], id: id, parent: parent}
+		parent = &remoteObject{kind: ancestor, name: c.Name[i], id: id, parent: parent}
 	}
 	o.parent = parent
 	return o
@@ -306,7 +306,7 @@ func (a *applier) handleRefusal(ctx context.Context, i int, err error, resumed b
 		return false, errors.Join(err, reason)
 	case !missing && c.Action == Update && resumed && a.matchesPlan(c, current):
 		return true, nil
-	case !missing && c.Action == Delete && a.released(i) && len(a.changedFields(c, current)) == 0:
+	case !missing && c.Action == Delete && a.earlierChangeAffectsETag(i) && len(a.changedFields(c, current)) == 0:
 		return a.deleteCurrent(ctx, c, current)
 	}
 	return false, a.conflictError(ctx, c, current)
@@ -335,9 +335,10 @@ func (a *applier) createError(ctx context.Context, c *Change, status int, err er
 	return a.conflictError(ctx, c, existing)
 }
 
-// confirmDeleted handles a deletion of an object that does not exist. The deletion counts as done, unless another
-// object with another ID has the name now: someone has created it since the plan was made. If the deletion was already
-// sent by an earlier call, the other object was created after the deletion, which then counts as done, too.
+// confirmDeleted handles a deletion of an object that does not exist. The deletion counts as done, unless an object
+// with another ID has the name now: someone has created this object since the plan was made. If an earlier call has
+// already sent the deletion, the deletion counts as done without this check, because the new object was created
+// afterwards. It also counts as done if the name is the ID.
 func (a *applier) confirmDeleted(ctx context.Context, c *Change, resumed bool) (done bool, err error) {
 	k := a.kind(c)
 	if resumed || k.ID == k.Key {
@@ -355,7 +356,8 @@ func (a *applier) confirmDeleted(ctx context.Context, c *Change, resumed bool) (
 	return false, a.conflictError(ctx, c, existing)
 }
 
-// fetchCurrent reads the current state of the object of a change.
+// fetchCurrent reads the current state of the object of a change. If the change writes the Separate field, fetchCurrent
+// reads only this field.
 func (a *applier) fetchCurrent(ctx context.Context, c *Change) (*remoteObject, error) {
 	o := a.remoteObject(c)
 	if k := a.kind(c); k.Separate == nil || k.Separate.Write != c.Operation {

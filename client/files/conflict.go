@@ -22,8 +22,10 @@ type ConflictError struct {
 	Record *Record `json:"auditRecord"`
 	// NoRecordReason says why there is no record.
 	NoRecordReason string `json:"-"`
-	Applied        int    `json:"made"`
-	Total          int    `json:"of"`
+	// Applied is the number of changes of the plan that were made, by this and earlier calls. Total is the number of all
+	// its changes.
+	Applied int `json:"made"`
+	Total   int `json:"of"`
 }
 
 // FieldConflict is a field that has changed since the plan was made. If isObject is true, the object itself was created
@@ -121,7 +123,8 @@ func (a *applier) conflictError(ctx context.Context, c *Change, current *remoteO
 	return exit.WithCode(exit.Conflict, e)
 }
 
-// changedFields returns the fields of an object that differ from the plan, including the name and the ID.
+// changedFields returns the fields of an object that have changed since the plan was made, including the name and the
+// ID.
 func (a *applier) changedFields(c *Change, current *remoteObject) (fields []FieldConflict) {
 	k, names := a.kind(c), map[string]bool{}
 	for name := range c.Before {
@@ -152,10 +155,10 @@ func (a *applier) changedFields(c *Change, current *remoteObject) (fields []Fiel
 	return fields
 }
 
-// released reports whether an earlier change of the plan may have changed the ETag of the object of change i. The
-// earlier change was about an object that can refer to this object, as a subscription refers to a plan. The body of a
-// plan, and so its ETag, depends on whether it has subscriptions.
-func (a *applier) released(i int) bool {
+// earlierChangeAffectsETag reports whether an earlier change of the plan may have changed the ETag of the object of
+// change i. Such an earlier change is about an object that can refer to this object, as a subscription refers to a
+// metering plan. The body of a metering plan, and so its ETag, depends on whether the metering plan has subscriptions.
+func (a *applier) earlierChangeAffectsETag(i int) bool {
 	k, name := a.kind(&a.plan.Changes[i]), a.plan.Changes[i].Name
 	return slices.ContainsFunc(a.plan.Changes[:i], func(earlier Change) bool {
 		other := a.kind(&earlier)

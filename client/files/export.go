@@ -71,7 +71,7 @@ func Export(ctx context.Context, api API, members []string) (*Exported, error) {
 		if !slices.Contains(members, k.Member) {
 			continue
 		}
-		objects, err := e.list(ctx, k, &remoteObject{})
+		objects, err := e.exportList(ctx, k, &remoteObject{})
 		if err != nil {
 			return nil, err
 		}
@@ -82,9 +82,9 @@ func Export(ctx context.Context, api API, members []string) (*Exported, error) {
 	return e.out, nil
 }
 
-// list returns all objects of a kind within a parent, sorted by name.
-func (e *exporter) list(ctx context.Context, k *Kind, parent *remoteObject) ([]exportedObject, error) {
-	existing, err := e.existing(ctx, k, parent)
+// exportList returns all objects of a kind within a parent as files describe them, sorted by name.
+func (e *exporter) exportList(ctx context.Context, k *Kind, parent *remoteObject) ([]exportedObject, error) {
+	existing, err := e.listExisting(ctx, k, parent)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (e *exporter) list(ctx context.Context, k *Kind, parent *remoteObject) ([]e
 	}
 	var objects []exportedObject
 	for _, name := range slices.Sorted(maps.Keys(existing)) {
-		object, err := e.object(ctx, k, existing[name])
+		object, err := e.exportObject(ctx, k, existing[name])
 		if isNotFound(err) {
 			continue // the object was deleted after the list was read
 		}
@@ -109,17 +109,19 @@ func (e *exporter) list(ctx context.Context, k *Kind, parent *remoteObject) ([]e
 	return objects, nil
 }
 
-func (e *exporter) existing(ctx context.Context, k *Kind, parent *remoteObject) (map[string]*remoteObject, error) {
+// listExisting returns the existing objects of a kind within a parent, by normalized name. It returns none for a kind
+// whose objects files cannot create.
+func (e *exporter) listExisting(ctx context.Context, k *Kind, parent *remoteObject) (map[string]*remoteObject, error) {
 	switch {
 	case k.Create == "" && k.List != "":
-		return nil, nil // files cannot create such objects
+		return nil, nil
 	case k.Embedded != nil:
 		return e.embeddedObjects(k, parent)
 	case k.List != "":
 		include := map[string]string{}
-		for _, b := range k.Children {
-			if b.Create != "" {
-				maps.Copy(include, b.Embedded)
+		for _, childKind := range k.Children {
+			if childKind.Create != "" {
+				maps.Copy(include, childKind.Embedded)
 			}
 		}
 		return e.list(ctx, k, parent, include)
@@ -177,9 +179,9 @@ func (e *exporter) nameBuckets(
 	return named, nil
 }
 
-// object returns an object as files describe it. It returns nil if files cannot describe the object, or need not
+// exportObject returns an object as files describe it. It returns nil if files cannot describe the object, or need not
 // describe it.
-func (e *exporter) object(ctx context.Context, k *Kind, remote *remoteObject) (*exportedObject, error) {
+func (e *exporter) exportObject(ctx context.Context, k *Kind, remote *remoteObject) (*exportedObject, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"` + k.Key + `":`)
 	b.Write(mustMarshal(remote.name))
@@ -216,7 +218,7 @@ func (e *exporter) object(ctx context.Context, k *Kind, remote *remoteObject) (*
 	b.WriteByte('}')
 	out := &exportedObject{fields: b.Bytes()}
 	for _, kind := range k.Children {
-		objects, err := e.list(ctx, kind, remote)
+		objects, err := e.exportList(ctx, kind, remote)
 		if err != nil {
 			return nil, err
 		}
@@ -250,8 +252,8 @@ var (
 	nonFileChars     = lazy.Regexp(`[^A-Za-z0-9._-]+`)
 )
 
-// addReference returns a reference in place of a value that the API does not return. The reference is unique, and is
-// the same in each export.
+// addReference returns a reference in place of a value that the API does not return, and adds it to Exported.Secrets.
+// The reference is unique in the export, and each export of the same objects has the same references.
 func (e *exporter) addReference(k *Kind, remote *remoteObject, name string) Value {
 	var names []string
 	for ancestor := remote; ancestor.kind != nil; ancestor = ancestor.parent {
@@ -290,11 +292,11 @@ func (e *exporter) addReference(k *Kind, remote *remoteObject, name string) Valu
 // JSON returns the export as one JSON document.
 func (e *Exported) JSON() []byte {
 	b := bytes.NewBufferString("{")
-	for i, p := range e.lists {
+	for i, list := range e.lists {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		p.json(b)
+		list.json(b)
 	}
 	b.WriteByte('}')
 	return b.Bytes()
@@ -319,8 +321,8 @@ func (l objectList) json(b *bytes.Buffer) {
 // YAML returns the export as the content of one YAML file.
 func (e *Exported) YAML() ([]byte, error) {
 	var b bytes.Buffer
-	for _, p := range e.lists {
-		if err := p.yaml(&b, ""); err != nil {
+	for _, list := range e.lists {
+		if err := list.yaml(&b, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -330,7 +332,7 @@ func (e *Exported) YAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// yaml writes a list. Each line can be indented separately, because no text has several lines (output.ToYAML).
+// yaml writes a list. It can indent each line separately, because output.ToYAML writes each text in one line.
 func (l objectList) yaml(b *bytes.Buffer, indent string) error {
 	b.WriteString(indent + l.member + ":\n")
 	for _, o := range l.objects {
@@ -361,7 +363,8 @@ func fileName(member string) string {
 }
 
 // CheckFolder returns an error for a folder that WriteFolder would refuse, so that a command can fail before its first
-// request. WriteFolder refuses a folder that has files, unless force is true, and a folder that cannot be read.
+// request. WriteFolder refuses a folder that has files, unless force is true, a folder that cannot be read, and a new
+// folder whose parent does not exist.
 func CheckFolder(dir string, force bool) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -377,17 +380,18 @@ func CheckFolder(dir string, force bool) error {
 	return nil
 }
 
-// WriteFolder writes one file per kind into the folder dir. If dir does not exist or is empty, it receives all files in
-// one step: an interruption leaves it as it was. If dir has files, force must be true. WriteFolder then replaces each
-// file in one step, and removes files of an earlier export whose list is now empty.
+// WriteFolder writes one file for each top-level list into the folder dir, and returns the names of the files. If dir
+// does not exist or is empty, it receives all files in one step: an interruption leaves it as it was. If dir has files,
+// force must be true. WriteFolder then replaces each file in one step, and removes files of an earlier export whose
+// list is now empty.
 func (e *Exported) WriteFolder(dir string, force bool) (written []string, err error) {
 	files := map[string][]byte{}
-	for _, p := range e.lists {
+	for _, list := range e.lists {
 		var b bytes.Buffer
-		if err = p.yaml(&b, ""); err != nil {
+		if err = list.yaml(&b, ""); err != nil {
 			return nil, err
 		}
-		files[fileName(p.member)] = b.Bytes()
+		files[fileName(list.member)] = b.Bytes()
 	}
 	if err := CheckFolder(dir, force); err != nil {
 		return nil, err

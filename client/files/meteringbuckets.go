@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// matchByPlans returns the existing metering buckets by the names that files use for them, and sets these names. The API
-// assigns a bucket only an ID, so the names of its plans identify it. A bucket in files matches the existing bucket with
-// exactly the same plans. If there is none, it matches the bucket that shares most plans with it, among those without
-// an exact match. If several buckets share as many, those that are the only match of another bucket in files are
-// excluded. If several remain, or if two buckets in files match the same bucket, matchByPlans adds a problem. The key of
-// an existing bucket without a match is its ID.
+// matchByPlans returns the existing metering buckets by the names that files use for them, and sets these names. The
+// API assigns a bucket only an ID, so the names of its plans identify it. A bucket in files matches the existing bucket
+// with exactly the same plans. If there is none, it matches the bucket that shares most plans with it, among those
+// without an exact match. If several buckets share as many, those that are the only match of another bucket in files
+// are excluded. If several remain, or if two buckets in files match the same bucket, matchByPlans adds a problem. The
+// key of an existing bucket without a match is its ID.
 func (p *planner) matchByPlans(
 	ctx context.Context, k *Kind, desired *object, buckets map[string]*remoteObject,
 ) (map[string]*remoteObject, error) {
