@@ -49,8 +49,9 @@ type API struct {
 }
 
 // NewHTTPClient returns an HTTP client that follows no redirects, so that a key is sent only to the installation's
-// address. Plain HTTP is sent only to this machine and never through a proxy. If the DNS resolves a name such as
-// api.localhost to another machine, the request fails.
+// address. It never sends plain HTTP through a proxy. Callers use plain HTTP only for names of this machine
+// (profile.IsLoopback). If the DNS resolves such a name, for example api.localhost, to another machine, the request
+// fails.
 func NewHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is an *http.Transport
 	transport.ResponseHeaderTimeout = time.Minute
@@ -63,7 +64,7 @@ func NewHTTPClient() *http.Client {
 		return d.DialContext(ctx, network, address)
 	}
 	return &http.Client{
-		Transport:     noSwitchTransport{transport},
+		Transport:     apiTransport{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -73,11 +74,11 @@ func NewHTTPClient() *http.Client {
 var errProtocolSwitch = errors.New("it answers 101, and was not asked for another protocol: check that it is the " +
 	"address of a management API")
 
-// noSwitchTransport loads the root certificates before the first certificate is verified, and refuses status
+// apiTransport loads the root certificates before the first certificate is verified, and refuses status
 // 101: the body of such a response is the connection itself, and a read of it ignores the context.
-type noSwitchTransport struct{ next http.RoundTripper }
+type apiTransport struct{ next http.RoundTripper }
 
-func (t noSwitchTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t apiTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "https" {
 		webroots.InstallFallback() // it takes a millisecond, so not for plain HTTP
 	}
@@ -150,8 +151,9 @@ func Decode(document []byte, out any) error {
 // AccountArgument is the argument that names the account of an operation.
 const AccountArgument = "accountName"
 
-// Do calls an operation. The arguments have their values in JSON, by name. If the operation needs an account and they
-// do not name one, Do adds the selected account, or the account of the key. For a response with status 4xx or 5xx, Do
+// Do calls an operation. arguments has the values of the arguments in JSON, by their names. Do adds the account to
+// arguments if the operation needs one and they have none: the selected account, or the account of the key. It also
+// adds an idempotency key if the operation takes one and they have none. For a response with status 4xx or 5xx, Do
 // returns an error that wraps a *Problem.
 func (a *API) Do(ctx context.Context, t *apitools.Tool, arguments map[string]json.RawMessage) (*Response, error) {
 	if err := a.addAccount(ctx, t, arguments); err != nil {
@@ -213,7 +215,7 @@ func (a *API) addAccount(ctx context.Context, t *apitools.Tool, arguments map[st
 	return err
 }
 
-// Account returns the selected account, or the account of the key.
+// Account returns the selected account. If none is selected, it requests the account of the key and selects it.
 func (a *API) Account(ctx context.Context) (string, error) {
 	if a.Access.Account == "" {
 		account, err := a.WhoAmI(ctx)
@@ -258,8 +260,8 @@ func addIdempotencyKey(t *apitools.Tool, arguments map[string]json.RawMessage) {
 	}
 }
 
-// isRepeatable reports whether a request can be repeated although it may have taken effect: because of its method, or
-// because it has an idempotency key.
+// isRepeatable reports whether a request can be repeated although it may have taken effect: because its operation is
+// declared idempotent, or because it has an idempotency key.
 func isRepeatable(t *apitools.Tool, r *http.Request) bool {
 	return t.Idempotent || r.Header.Get("Idempotency-Key") != ""
 }

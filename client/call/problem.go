@@ -85,8 +85,8 @@ var exitCodes = map[int]exit.Code{
 	http.StatusRequestTimeout: exit.TimedOut, http.StatusGatewayTimeout: exit.TimedOut,
 }
 
-// problem returns a response as an error with its exit code. If the body is no problem document, a server in between
-// has sent the response.
+// problem returns a response as an error with its exit code. If the body is no problem document, another server than
+// the API has sent the response, and the error says so.
 func (a *API) problem(resp *Response) error {
 	var body struct {
 		Title  string  `json:"title"`
@@ -114,7 +114,7 @@ func (a *API) problem(resp *Response) error {
 }
 
 // malformedPrefix is the beginning of net/http's error for a response that is not HTTP. The error has no type of its
-// own (readLoop).
+// own.
 const malformedPrefix = "net/http: HTTP/1.x transport connection broken: "
 
 // explain returns a text that says why a request got no response, or an incomplete one.

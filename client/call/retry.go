@@ -99,9 +99,9 @@ func isPermanent(err error) bool {
 		errors.Is(err, errNotLoopback) || errors.Is(err, errProtocolSwitch) || errors.Is(err, errResponseTooLarge)
 }
 
-// unknownOutcomeSuffix returns the end of an error message for a request whose response was lost. It says that the
-// change may have been made. unknownOutcomeSuffix returns "" for a request that changes nothing. Within this run the
-// Idempotency-Key prevents a second change, but the next run of the command has another key.
+// unknownOutcomeSuffix returns the end of an error message for a request whose response was lost. It warns that the
+// change may have been made: the next run of the command has another Idempotency-Key, and would make the change a
+// second time. unknownOutcomeSuffix returns "" for a request that changes nothing.
 func unknownOutcomeSuffix(t *apitools.Tool) string {
 	if t.ReadOnly {
 		return ""

@@ -43,13 +43,13 @@ type Source struct {
 // Deployer deploys through an installation's API.
 type Deployer struct {
 	API *call.API
-	// OnState is called for each state of a deployment, in order. It can be nil.
+	// OnState is called each time the state of a step changes. It can be nil.
 	OnState func(State)
 	// PollInterval is the interval between two status requests.
 	PollInterval time.Duration
 }
 
-// State says that a step of a deployment has begun or ended.
+// State is the state of a step of a deployment.
 type State struct {
 	// Step is pack, upload, or one of the builder's steps: download, validate, build, deploy.
 	Step string `json:"step"`
@@ -81,10 +81,11 @@ type Result struct {
 // Failed reports whether the build has failed.
 func (r Result) Failed() bool { return r.Status == failed }
 
-// FollowError says that a build continues, although the client no longer waits for it.
+// FollowError says that the client no longer waits for a build, but that the build continues.
 type FollowError struct {
 	Project, StatusID string
-	// DeliveryUnknown says that the sources were sent, and that it is unknown whether they arrived.
+	// DeliveryUnknown says that the sources were sent, but that it is unknown whether they arrived. If they did not
+	// arrive, there is no build.
 	DeliveryUnknown bool
 	cause           error
 }
@@ -239,8 +240,8 @@ type status struct {
 var stepOrder = []string{"download", "validate", "build", "deploy"}
 
 // Follow waits until a build has ended. If ctx ends first, or if a request for the status fails, it returns a
-// *FollowError, and the build continues. It returns another error if the API does not know the build, or if it responds
-// with an invalid status.
+// *FollowError, and the build continues. It returns another error if the API does not know the build, or if the API's
+// response cannot be read. Result.Status can be a status that this client does not know (ResultError).
 func (d *Deployer) Follow(ctx context.Context, projectName, statusID string) (Result, error) {
 	notified := map[string]string{}
 	for {

@@ -52,7 +52,8 @@ type customers struct {
 
 	mu      sync.RWMutex
 	entries []keyEntry
-	meters  map[string]int64
+	// meters has the number of units per month of each meter that the project's policies name.
+	meters map[string]int64
 }
 
 var (
@@ -199,8 +200,8 @@ func (c *customers) Verify(_ context.Context, ref policy.BucketRef, key string) 
 	return policy.Identity{}, fault.New(fault.Unauthenticated, "The key opens nothing here.")
 }
 
-// subscriptionID is the id of each customer's only subscription.
-const subscriptionID = "dev"
+// subscriptionPrefix is the first part of the ID of each customer's only subscription.
+const subscriptionPrefix = "dev"
 
 // CustomerState implements policy.Subscriptions. Each customer of each metering bucket has an active subscription, with
 // Options.Units units of each meter per calendar month.
@@ -209,7 +210,7 @@ func (c *customers) CustomerState(_ context.Context, _, bucketID, customerKey st
 	defer c.mu.RUnlock()
 	period := meter.At(time.Unix(0, 0), meter.Monthly, c.now())
 	return policy.CustomerState{
-		Subscription: strings.Join([]string{subscriptionID, bucketID, customerKey}, "/"), Status: "active",
+		Subscription: strings.Join([]string{subscriptionPrefix, bucketID, customerKey}, "/"), Status: "active",
 		Quotas: c.meters, From: period.From, To: period.To,
 	}, nil
 }

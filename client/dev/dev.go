@@ -107,7 +107,7 @@ type server struct {
 	origin    string // the server's URL in messages
 
 	// current is the version that is served, nil before the first version without errors. While it is nil,
-	// unavailableReason is the reason.
+	// unavailableReason is the message for clients, nil while the first version is being built.
 	current           atomic.Pointer[version]
 	unavailableReason atomic.Pointer[string]
 	inFlight          inFlightVersions
@@ -129,7 +129,7 @@ func Run(ctx context.Context, o Options) error {
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients cause most errors of connections
 	}
-	w := s.startWatcher(ctx) // new connections wait until the first version is built
+	w := s.newWatcher(ctx) // new connections wait until the first version is built
 	serveErr := make(chan error, 1)
 	go func() { serveErr <- server.Serve(listener) }()
 	watchCtx, stopWatching := context.WithCancel(ctx)
@@ -302,7 +302,8 @@ func causeOf(err error) error {
 type hosts []string
 
 // allows reports whether a request may have this host. host is in lower case and without a port. IP addresses are
-// always allowed: a page of another site has that site's name in its origin, and not an IP address.
+// always allowed: if another site lets its name resolve to this machine, the requests of its pages have this name as
+// their host, and not an IP address.
 func (h hosts) allows(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true

@@ -31,7 +31,8 @@ func (m *messages) printf(format string, args ...any) {
 	_, _ = m.Write([]byte(output.PrintableLines(fmt.Sprintf(format, args...)) + "\n"))
 }
 
-// document is the JSON document of a request, for programs.
+// document is the JSON document of a request, for programs. Policy is the policy that refused the request. Cut says
+// that the client did not receive the whole response.
 type document struct {
 	Time      time.Time `json:"time"`
 	Method    string    `json:"method"`

@@ -56,6 +56,7 @@ func (s *source) fingerprint() (state string, newest time.Time) {
 		}
 		for _, e := range entries {
 			name := filepath.Join(dirPath, e.Name())
+			// .gitignore and .gatewrightignore decide which files are read.
 			if project.IsRelevant(path.Join(dir, e.Name())) || strings.HasPrefix(e.Name(), ".g") &&
 				strings.HasSuffix(e.Name(), "ignore") {
 				add(name, os.Lstat)

@@ -44,8 +44,8 @@ type watcher struct {
 	warnings []project.Problem
 }
 
-// startWatcher returns a watcher after it has tried to build the folder's first version.
-func (s *server) startWatcher(ctx context.Context) *watcher {
+// newWatcher returns a watcher after it has tried to build the folder's first version. The caller calls run.
+func (s *server) newWatcher(ctx context.Context) *watcher {
 	w := &watcher{server: s}
 	state, newest := s.files.fingerprint()
 	w.state = state

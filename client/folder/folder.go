@@ -82,7 +82,7 @@ type ExcludedPath struct {
 }
 
 // RefusedError has the problems that prevent the upload of a folder. The builder would report most of them for the
-// archive. Others are unreadable files.
+// archive. The others, such as unreadable files, exist only on this machine.
 type RefusedError struct{ Problems []project.Problem }
 
 func (e *RefusedError) Error() string {
@@ -117,7 +117,7 @@ func (p *Project) Files(ctx context.Context) (project.Files, Summary, error) {
 
 // Archive writes the archive: a tar file that is compressed with gzip. The same content and metadata produce the same
 // bytes. While it packs, only a part of one file is in memory. Archive detects the same errors as Files before it
-// writes the first byte. Its error wraps an error of w.
+// writes the first byte. If w returns an error, Archive returns an error that wraps it.
 func (p *Project) Archive(ctx context.Context, w io.Writer) (Summary, error) {
 	walk, err := p.open()
 	if err != nil {
@@ -134,6 +134,8 @@ func (p *Project) Archive(ctx context.Context, w io.Writer) (Summary, error) {
 // be too low by as much.
 const maxGzipLag = 256 << 10
 
+// pack writes the entries of a scan as an archive. It stops with a *RefusedError as soon as the archive is larger than
+// the builder accepts.
 func (w *walk) pack(ctx context.Context, dst io.Writer) error {
 	compressed := &countingWriter{w: dst}
 	gz := gzip.NewWriter(compressed)

@@ -13,7 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// Metadata describes for people from which commit a project was uploaded.
+// Metadata describes the commit from which a project was uploaded, for people who look at the deployment.
 type Metadata struct {
 	// Branch is the current branch of the working copy, "" if HEAD is detached.
 	Branch string `json:"branch"`
@@ -34,10 +34,11 @@ func (m Metadata) encode() []byte {
 	return append(data, '\n')
 }
 
-// gitTimeout is the time limit for git, which reads three small files.
+// gitTimeout is the time limit for all git commands together. They only read a few small files.
 const gitTimeout = 10 * time.Second
 
-// readMetadata runs git in a folder. Without git, or outside of a repository, the result is empty.
+// readMetadata runs git in a folder. The result is empty without git, outside of a repository, and for a repository
+// that could block git.
 func readMetadata(ctx context.Context, dir string) Metadata {
 	if top, ok := repositoryTop(dir); ok && !isReadableRepository(filepath.Join(top, ".git")) {
 		return Metadata{}
@@ -83,8 +84,8 @@ func isReadableRepository(repository string) bool {
 	return true
 }
 
-// gitEnv returns env without git's own variables, and with variables that disable optional locks and prompts. git sets
-// variables for hooks that would make it use another repository.
+// gitEnv returns env without git's own variables, and with variables that disable optional locks and prompts. If a git
+// hook runs this process, git's own variables name the repository of the hook, which can be another repository.
 func gitEnv(env []string) []string {
 	out := []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"}
 	for _, e := range env {

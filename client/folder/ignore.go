@@ -21,10 +21,10 @@ import (
 // With these patterns, all results equal those of git.
 //
 // Running git itself would require git on every machine, and would depend on the user's settings. core.excludesFile and
-// .git/info/exclude are not read, and tracked files are also ignored. Three patterns have another effect than in git. A
-// character class with "/" ("[a/b]") matches nothing. A range that ends before it begins ("[b-a]") matches nothing, but
-// in git its first character. "**" after other characters ("a**/b") has the effect of a single star, as git's
-// documentation says, but in git it also matches folders.
+// .git/info/exclude are not read. Ignore files also exclude files that git tracks. Three patterns have another effect
+// than in git. A character class with "/" ("[a/b]") matches nothing. A range that ends before it begins ("[b-a]")
+// matches nothing, but in git its first character. "**" after other characters ("a**/b") has the effect of a single
+// star, as git's documentation says, but in git it also matches folders.
 const (
 	ownIgnoreFile = ".gatewrightignore"
 	gitIgnoreFile = ".gitignore"
@@ -39,11 +39,11 @@ const endMark = "\x00"
 
 // rules are the rules of an ignore file.
 type rules struct {
-	// base is the path of the folder to which the patterns are relative. base itself is relative to the project's
-	// folder, unless projectPath is set.
+	// base is the folder of the ignore file, as a path within the project. It is "" for the project's folder, and for a
+	// file above the project's folder.
 	base string
-	// projectPath is the path from base to the project's folder, if base is above the project's folder. Otherwise it is
-	// "".
+	// projectPath is the path from the folder of the ignore file to the project's folder, if the file is above the
+	// project's folder. Otherwise it is "".
 	projectPath string
 	// displayName is the name of the file in messages.
 	displayName string
@@ -165,9 +165,10 @@ func (w *walk) ignored(name string, folder bool) (reason string, ignored bool) {
 	return "", false
 }
 
-// readRules reads the rules for the whole project, and sets the name of further ignore files. If the project has a
-// .gatewrightignore, only files with this name are read. Otherwise the .gitignore files are read, including those in
-// parent folders up to the top of the repository. Without any ignore file, node_modules is excluded.
+// readRules reads the rules from above the project's folder, and sets ignoreFile for the ignore files within the
+// project. If the project's folder has a .gatewrightignore, only files with this name are read. Otherwise the
+// .gitignore files are read, including those in parent folders up to the top of the repository. If neither the
+// project's folder nor these parent folders have an ignore file, node_modules is excluded.
 func (w *walk) readRules() error {
 	w.ignoreFile = gitIgnoreFile
 	if _, err := w.root.Stat(ownIgnoreFile); err == nil {

@@ -37,7 +37,8 @@ type entry struct {
 	name   string
 	folder bool
 	size   int64
-	info   fs.FileInfo
+	// info describes the file when it was listed, or the target if the file is a link. It is nil for generated content.
+	info fs.FileInfo
 	// data is generated content. It is nil for a file on disk.
 	data []byte
 }
@@ -58,6 +59,8 @@ type walk struct {
 	metadata Metadata
 	root     *os.Root
 
+	// ignoreFile is the name of the ignore files that are read within the project. rules has the rules of the ignore
+	// files that apply to the current folder. Later ones override earlier ones.
 	ignoreFile string
 	rules      []rules
 	// ancestors are the folders from the project's folder to the current folder.
@@ -186,6 +189,7 @@ func (w *walk) visit(name string, add func(entry) bool) bool {
 		if !add(entry{name: name, folder: true, info: info}) {
 			return false
 		}
+		// The content of a folder that is too deep is not read: project.Gather has reported the folder.
 		return strings.Count(name, "/") >= w.limits.PathDepth || w.addFolder(name, info, add)
 	case !info.Mode().IsRegular():
 		return w.reportProblem(name, "This is a device, a pipe or a socket. Remove it, or leave it out by a line in "+
