@@ -17,8 +17,8 @@ const (
 	OK Code = 0
 	// Failure is for errors without a code of their own.
 	Failure Code = 1
-	// Usage means that the command line, the environment or a file that they name is invalid. Commands find this before
-	// they request a change.
+	// Usage means that the command line or the environment is invalid, or that a file that they name cannot be used.
+	// Commands find this before they request a change.
 	Usage Code = 2
 	// NotFound means that an object does not exist, or that the key has no access to it.
 	NotFound Code = 3

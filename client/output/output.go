@@ -51,26 +51,27 @@ type Options struct {
 	UseColor, Terminal, StderrTerminal bool
 }
 
-// Output writes the output of a command. Infof is safe for concurrent use.
+// Output writes the output of a command. Infof and Noticef are safe for concurrent use.
 type Output struct {
-	out, err io.Writer
-	options  Options
-	query    *gojq.Code
-	messages *terminal.Terminal
+	stdout, stderr io.Writer
+	options        Options
+	query          *gojq.Code
+	messages       *terminal.Terminal
 }
 
-// New returns the output of a command. Its error is a usage error.
-func New(out, err io.Writer, o Options) (*Output, error) {
+// New returns the output of a command. If the options are invalid, it returns a usage error, and an Output whose Fail
+// can report this error.
+func New(stdout, stderr io.Writer, o Options) (*Output, error) {
 	switch {
 	case o.Format == "" && o.Query != "":
 		o.Format = JSON
 	case o.Format == "":
 		o.Format = Table
 	case !slices.Contains(Formats(), o.Format):
-		return NewPlain(err, o.UseColor),
+		return NewPlain(stderr, o.UseColor),
 			exit.WithCode(exit.Usage, fmt.Errorf("--output is one of %s", joinFormats(Formats())))
 	}
-	w := &Output{out: out, err: err, options: o, messages: terminal.New(err, o.UseColor)}
+	w := &Output{stdout: stdout, stderr: stderr, options: o, messages: terminal.New(stderr, o.UseColor)}
 	if o.Query == "" {
 		return w, nil
 	}
@@ -87,9 +88,11 @@ func New(out, err io.Writer, o Options) (*Output, error) {
 	return w, nil
 }
 
-// NewPlain returns the output for an invalid command line. It supports only Infof and Fail.
-func NewPlain(err io.Writer, useColor bool) *Output {
-	return &Output{out: io.Discard, err: err, options: Options{Format: Table}, messages: terminal.New(err, useColor)}
+// NewPlain returns the output for an invalid command line. It only writes messages and errors to stderr.
+func NewPlain(stderr io.Writer, useColor bool) *Output {
+	return &Output{
+		stdout: io.Discard, stderr: stderr, options: Options{Format: Table}, messages: terminal.New(stderr, useColor),
+	}
 }
 
 // Format returns the format of documents.
@@ -145,7 +148,7 @@ func (o *Output) Entry(ctx context.Context, document []byte) error {
 func (o *Output) Text(text string) error { return o.write([]byte(text)) }
 
 func (o *Output) write(text []byte) error {
-	if _, err := o.out.Write(text); err != nil {
+	if _, err := o.stdout.Write(text); err != nil {
 		return fmt.Errorf("write to stdout: %w", disk.Cause(err))
 	}
 	return nil
@@ -243,8 +246,7 @@ type failure struct {
 	ExitCode exit.Code `json:"exitCode"`
 }
 
-// Fail reports why a command failed. With the format JSON it writes one document, and otherwise a line for each
-// problem.
+// Fail reports why a command failed. With the format JSON it writes one document, and otherwise the text of err.
 func (o *Output) Fail(err error) {
 	if o.options.Format != JSON {
 		o.messages.Fail(errors.New(PrintableLines(credential.Redact(err.Error()))))
@@ -254,8 +256,8 @@ func (o *Output) Fail(err error) {
 	if documented, ok := errors.AsType[Documented](err); ok {
 		document = documented.Document()
 	}
-	// If the server is no API, it may echo the request with its key. If the document is no longer JSON after the key
-	// was redacted, it is not used.
+	// A server that is no API may echo the request with its key, so redact the key. The result may no longer be JSON:
+	// then do not use it.
 	if text := jsontext.Value(credential.Redact(string(document))); len(text) > 0 && text.Compact() == nil {
 		document = text
 	} else if document, err = json.Marshal(failure{
@@ -264,5 +266,5 @@ func (o *Output) Fail(err error) {
 	}); err != nil {
 		document = []byte(`{"title":"The command failed."}`)
 	}
-	_, _ = o.err.Write(append(escape(document), '\n'))
+	_, _ = o.stderr.Write(append(escape(document), '\n'))
 }

@@ -16,8 +16,9 @@ func isPrintable(r rune) bool {
 	return unicode.IsPrint(r) || r == joiner || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// Printable returns untrusted text for a terminal, on one line. It escapes control characters,
-// and characters that change the direction of text, as Go does, such as \x1b, \n and \u202e.
+// Printable returns untrusted text for a terminal, on one line. It escapes bytes that are not UTF-8, and characters
+// that are not printable, such as control characters and characters that change the direction of text. The escapes are
+// those of Go, such as \x1b, \n and \u202e.
 func Printable(text string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !isPrintable(r) }) < 0 {
 		return text

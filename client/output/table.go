@@ -117,7 +117,7 @@ func entries(value jsontext.Value) (all []jsontext.Value, ok bool, err error) {
 }
 
 // NewTable returns a table of a document. A list, or a page of a list, has one row per entry. Any other object has one
-// row per member.
+// row per member. Any other value has one cell.
 func NewTable(document []byte) (Grid, error) {
 	if len(bytes.TrimSpace(document)) == 0 {
 		return Grid{}, nil
@@ -233,8 +233,8 @@ func fullCell(value jsontext.Value) (string, error) {
 }
 
 // plainCell returns a readable text for an object or a list that has only texts, numbers and booleans: "plan=gold,
-// team=blue" for an object such as tags, and "a, b" for a list. ok is false for a value with deeper nesting, which
-// stays JSON.
+// team=blue" for an object such as tags, and "a, b" for a list. ok is false for a value with null, or with objects or
+// lists in it, which stays JSON.
 func plainCell(value jsontext.Value) (text string, ok bool, err error) {
 	all, isObject, err := members(value)
 	if err == nil && !isObject {

@@ -23,7 +23,8 @@ type Access struct {
 	// KeySource describes where the key comes from: the name of an environment variable, or the result of
 	// Profile.Source. It is "" if there is no key.
 	KeySource string
-	key       source
+	// readKey reads the key. It is nil if there is no key.
+	readKey keyReader
 }
 
 // Resolve determines the installation, the account and the key. The command line has precedence over the environment,
@@ -49,7 +50,7 @@ func (p *Profiles) Resolve(overrides Overrides, getenv func(string) string) (Acc
 		}
 		return Access{}, err
 	}
-	if a.key, a.KeySource, err = environmentSource(getenv); err != nil || a.key != nil {
+	if a.readKey, a.KeySource, err = environmentKeyReader(getenv); err != nil || a.readKey != nil {
 		return a, err
 	}
 	if !exists || selected.Source() == "none" {
@@ -64,12 +65,12 @@ func (p *Profiles) Resolve(overrides Overrides, getenv func(string) string) (Acc
 			exit.WithCode(exit.Usage, fmt.Errorf("the key of the profile %q is for %s, and goes nowhere else: set %s, or make "+
 				"a profile for %s", name, profileOrigin, VarKeyFile, a.Origin))
 	}
-	a.key, a.KeySource = selected.source(), selected.Source()
+	a.readKey, a.KeySource = selected.keyReader(), selected.Source()
 	return a, nil
 }
 
 // HasKey reports whether a key is configured. Key can still fail to read it.
-func (a Access) HasKey() bool { return a.key != nil }
+func (a Access) HasKey() bool { return a.readKey != nil }
 
 func firstNonEmpty(texts ...string) string {
 	for _, text := range texts {
@@ -80,6 +81,6 @@ func firstNonEmpty(texts ...string) string {
 	return ""
 }
 
-// errNoKey is the error of a call that needs a key if no key is configured.
+// errNoKey is the error of Access.Key if no key is configured.
 var errNoKey = exit.WithCode(exit.Usage, errors.New("there is no key: `gatewright login` keeps one, or set "+
 	VarKeyFile+" to a file with it"))

@@ -22,24 +22,25 @@ const commandTimeout = 2 * time.Minute
 // maxKeySize is the maximum length of a key in bytes. Account keys have about 50.
 const maxKeySize = 4096
 
-// source reads the text of a key. Its errors never contain the key.
-type source func(context.Context) (string, error)
+// keyReader reads the text of a key. Its errors never contain the key.
+type keyReader func(context.Context) (string, error)
 
 // Key reads the current key. If no key is configured, or its source is invalid, it returns a usage error. No error
 // contains any part of the key.
 func (a Access) Key(ctx context.Context) (string, error) {
-	if a.key == nil {
+	if a.readKey == nil {
 		return "", errNoKey
 	}
-	text, err := a.key(ctx)
+	text, err := a.readKey(ctx)
 	if err != nil {
 		return "", exit.WithCode(exit.Usage, err)
 	}
 	return text, nil
 }
 
-// environmentSource returns the source of a key in the environment, and the name of its variable.
-func environmentSource(getenv func(string) string) (key source, name string, err error) {
+// environmentKeyReader returns a reader for the key in the environment, and the name of its variable. The reader is nil
+// if the environment has no key.
+func environmentKeyReader(getenv func(string) string) (readKey keyReader, name string, err error) {
 	text, file := getenv(VarKey), getenv(VarKeyFile)
 	switch {
 	case text != "" && file != "":
@@ -48,22 +49,22 @@ func environmentSource(getenv func(string) string) (key source, name string, err
 	case text != "":
 		return func(context.Context) (string, error) { return CheckKey(VarKey, text) }, VarKey, nil
 	case file != "":
-		return fileSource(file), VarKeyFile, nil
+		return fileKeyReader(file), VarKeyFile, nil
 	}
 	return nil, "", nil
 }
 
-func (p Profile) source() source {
+func (p Profile) keyReader() keyReader {
 	switch {
 	case p.KeyCommand != "":
 		return func(ctx context.Context) (string, error) { return runKeyCommand(ctx, p.KeyCommand) }
 	case p.KeyFile != "":
-		return fileSource(p.KeyFile)
+		return fileKeyReader(p.KeyFile)
 	}
 	return func(context.Context) (string, error) { return CheckKey("the profile's key", p.Key) }
 }
 
-func fileSource(path string) source {
+func fileKeyReader(path string) keyReader {
 	return func(context.Context) (string, error) {
 		text, err := ReadPrivate(path)
 		if err != nil {
@@ -73,8 +74,8 @@ func fileSource(path string) source {
 	}
 }
 
-// runKeyCommand runs a command in the shell, connected to the terminal. It returns the first line of the command's
-// output, which is the key. The command's error output goes to stderr.
+// runKeyCommand runs a command in the shell. It returns the first line of the command's output, which is the key. The
+// command uses stdin and stderr of this process, so it can prompt the user.
 func runKeyCommand(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -43,7 +43,7 @@ type Profile struct {
 	KeyCommand string `json:"keyCommand,omitempty"`
 }
 
-// Source describes where the profile's key comes from.
+// Source describes where the profile's key comes from. It returns "none" if the profile has no key.
 func (p Profile) Source() string {
 	switch {
 	case p.KeyCommand != "":
@@ -146,7 +146,7 @@ func Load(path string) (*Profiles, error) {
 	d.DisallowUnknownFields()
 	err = d.Decode(p)
 	if _, trailing := d.Token(); err == nil && !errors.Is(trailing, io.EOF) {
-		// The rest may be the other side of a merge.
+		// The further text may be another version of the profiles, such as after a merge.
 		err = errors.New("there is more after the profiles, which the next login would lose")
 	}
 	if err != nil {

@@ -23,8 +23,8 @@ const maxInput = 64 << 10
 
 // Prompter prompts the person at the terminal.
 type Prompter struct {
-	// In is the source of input, usually os.Stdin: on Windows, only os.Stdin can be hidden. Out receives questions. It
-	// is usually stderr, because stdout has the result of the command.
+	// In is the source of input, usually os.Stdin: on Windows, only input from os.Stdin can be hidden. Out receives
+	// questions. It is usually stderr, because stdout has the result of the command.
 	In  *os.File
 	Out io.Writer
 	// Getenv reads the environment. If CI is set, the Prompter asks no questions.

@@ -14,8 +14,8 @@ const (
 	// cellsBefore and cellsAfter are the widths of the parts of a line that an excerpt shows before and after the
 	// place, in terminal columns.
 	cellsBefore, cellsAfter = 60, 60
-	// maxWindow is the maximum number of bytes before the place, and after it, that are examined. It is more than so
-	// many columns usually have, including combining marks.
+	// maxWindow is the maximum number of bytes before the place, and after it, that are examined. The columns of an
+	// excerpt rarely have more bytes, even with combining marks.
 	maxWindow = 16 * (cellsBefore + cellsAfter)
 	tabWidth  = 4
 )
@@ -81,8 +81,8 @@ func excerptLine(e project.Excerpt, line, column int) (text, caret string, ok bo
 	return text, strings.Repeat(" ", width) + "^", true
 }
 
-// lineAt returns a line of an excerpt, and the offset of the column in it. The line may be incomplete at both ends. ok
-// is false if the excerpt does not contain the place.
+// lineAt returns a line of an excerpt, and the byte offset of the column in it. The line may be incomplete at both
+// ends. ok is false if the excerpt does not contain the place.
 func lineAt(e project.Excerpt, line, column int) (text string, offset int, ok bool) {
 	remaining := e.Text
 	for n := e.Line; n < line; n++ {

@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/release"
 )
 
-// These types are the parts of SARIF 2.1.0 (OASIS) that SARIF writes.
+// These types are the parts of the format SARIF 2.1.0 (OASIS) that Report.SARIF writes.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`

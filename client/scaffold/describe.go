@@ -27,7 +27,8 @@ const routeMember = "x-gateway-route"
 
 // AddRoutes adds routes to a description of an API (OpenAPI 3 in JSON or YAML): each operation without a route forwards
 // to the upstream, with the operation's own path. All other members keep their order, and numbers keep their digits. If
-// upstream is "", it is the description's first server. routes is the number of operations that have become routes.
+// upstream is "", AddRoutes uses the first server to which routes can forward. routes is the number of operations that
+// have become routes.
 func AddRoutes(description []byte, upstream string) (text []byte, routes int, err error) {
 	document, err := toJSON(description)
 	if err != nil {
@@ -231,7 +232,8 @@ func toJSON(text []byte) (jsontext.Value, error) {
 	return w.out.Bytes(), nil
 }
 
-// yamlWriter converts YAML to JSON. Members keep their order. Numbers keep their digits if they are valid in JSON.
+// yamlWriter converts YAML to JSON. Members keep their order. Numbers that are valid in JSON keep their digits, and
+// others become texts.
 type yamlWriter struct {
 	out       bytes.Buffer
 	remaining int // the number of nodes that may still be written

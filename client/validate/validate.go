@@ -49,7 +49,7 @@ type Result struct {
 }
 
 // Folder checks a project's folder. Errors in the result prevent a deployment. They include the reasons why the folder
-// is refused. The returned error is a *folder.ChangedError, the context's error, or an error of reading.
+// is refused. The returned error wraps a *folder.ChangedError, the context's cause, or an error of reading.
 func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (Result, error) {
 	files, summary, err := p.Files(ctx)
 	if refused, ok := errors.AsType[*folder.RefusedError](err); ok {
@@ -70,7 +70,7 @@ func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (R
 var errTimeout = errors.New("validate: the time for a project is over")
 
 // Files checks the files for the compiler. With Variables, the result equals the builder's result for the same files
-// and variables.
+// and variables. unknown is for Result.Unknown.
 func (v *Validator) Files(
 	ctx context.Context, files project.Files, o Options,
 ) (result project.Result, unknown []string, err error) {
