@@ -88,8 +88,8 @@ func (e *exporter) exportList(ctx context.Context, k *Kind, parent *remoteObject
 	if err != nil {
 		return nil, err
 	}
-	if k.Member == meteringMember {
-		if existing, err = e.nameBuckets(ctx, k, existing); err != nil {
+	if k.Member == meteringBucketsMember {
+		if existing, err = e.nameMeteringBuckets(ctx, k, existing); err != nil {
 			return nil, err
 		}
 	}
@@ -139,11 +139,11 @@ func (e *exporter) listExisting(ctx context.Context, k *Kind, parent *remoteObje
 	return existing, nil
 }
 
-// nameBuckets returns metering buckets by the names that they get in files. The name of a bucket is the name of its
-// first plan that is not already the name of another bucket. Buckets are named in the order of their plans, so that
-// names are the same in every installation. nameBuckets skips a bucket without plans, a bucket with the same plans as
-// another, and a bucket for which no name is left.
-func (e *exporter) nameBuckets(
+// nameMeteringBuckets returns metering buckets by the names that they get in files. The name of a bucket is the name of
+// its first plan that is not already the name of another bucket. Buckets are named in the order of their plans, so that
+// names are the same in every installation. nameMeteringBuckets skips a bucket without plans, a bucket with the same
+// plans as another, and a bucket for which no name is left.
+func (e *exporter) nameMeteringBuckets(
 	ctx context.Context, k *Kind, buckets map[string]*remoteObject,
 ) (map[string]*remoteObject, error) {
 	type bucket struct {
@@ -234,7 +234,7 @@ func (e *exporter) exportObject(ctx context.Context, k *Kind, remote *remoteObje
 
 // isProjectBucket reports whether a key bucket was created together with its project, and still has its original tags.
 func (e *exporter) isProjectBucket(k *Kind, remote *remoteObject) bool {
-	if k.Member != bucketsMember {
+	if k.Member != keyBucketsMember {
 		return false
 	}
 	for suffix, envType := range projectBucketTypes {

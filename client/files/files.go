@@ -30,7 +30,7 @@ type API interface {
 	// object with all entries in its member data.
 	Call(ctx context.Context, name string, arguments map[string]any) (*call.Response, error)
 	List(ctx context.Context, name string, arguments map[string]any) ([]byte, error)
-	// Account returns the id of the account that the client uses.
+	// Account returns the name of the account that the client uses.
 	Account(ctx context.Context) (string, error)
 }
 
@@ -63,7 +63,7 @@ func (e *InvalidError) Document() []byte {
 	return document
 }
 
-// invalidError returns the error for problems, nil if there are none.
+// invalidError returns an error that wraps an InvalidError with problems, nil if there are none.
 func (f *Files) invalidError(problems []project.Problem) error {
 	if len(problems) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 type Kind struct {
 	// Member is the name of the list in files. Singular is the name of an object of the kind in messages.
 	Member, Singular string
-	// Key is the member that holds the name of an object: unique within a parent, and never changed.
+	// Key is the member that holds the name of an object. The name is unique within the parent, and never changes.
 	Key string
 	// List, Read, Create, Update and Delete are the names of the operations, "" for a missing operation. Objects of a
 	// kind without List, such as branches, are taken to exist always.
@@ -21,7 +21,8 @@ type Kind struct {
 	Argument, ID, CreatedID string
 	// Excluded maps members of request bodies that files cannot have to the reason.
 	Excluded map[string]string
-	// Secret is a field that holds a secret if the field SecretIf is true. Other secrets are declared in their schemas.
+	// Secret is the name of a field that holds a secret if the field that SecretIf names is true. Other secrets are
+	// declared in their schemas.
 	Secret, SecretIf string
 	// Unordered are the fields whose values are lists without a significant order.
 	Unordered []string
@@ -38,7 +39,7 @@ type Kind struct {
 	// member of the parent's create request for objects that are created with the parent.
 	Embedded     map[string]string
 	ParentMember string
-	// SiblingIDs declares a field that names siblings by their names, where the API expects their IDs.
+	// SiblingIDs declares a field that has the names of siblings in files, although the API expects their IDs.
 	SiblingIDs *siblingIDs
 	// Separate is a field that is read and written by operations of its own.
 	Separate *separateField
@@ -63,8 +64,8 @@ type siblingIDs struct{ Argument, Field, Member string }
 // separateField is a field that operations of its own read and write as a whole.
 type separateField struct {
 	Field, Read, Write string
-	// Unique is the member of the field's elements whose values are unique in the account, "" if several objects can
-	// have the same values.
+	// Unique is a member of the field's elements. The values of this member are unique in the account. Unique is "" if
+	// several objects can have the same values.
 	Unique string
 	// Fixed are the other members of Write's body, with their constant values.
 	Fixed map[string]Value
@@ -80,6 +81,7 @@ func findKind(all []*Kind, member string) *Kind {
 	return nil
 }
 
+// normalize returns a name for comparisons: two names belong to the same object if their normalized names are equal.
 func (k *Kind) normalize(name string) string {
 	if k.CaseInsensitive {
 		return strings.ToLower(name)
@@ -96,15 +98,15 @@ func flatten(kinds []*Kind) (list []*Kind) {
 }
 
 const (
-	meteringMember = "meteringBuckets"
-	domainsMember  = "customDomains"
-	projectsMember = "projects"
-	bucketsMember  = "keyBuckets"
+	meteringBucketsMember = "meteringBuckets"
+	domainsMember         = "customDomains"
+	projectsMember        = "projects"
+	keyBucketsMember      = "keyBuckets"
 )
 
 // Kinds returns the kinds that files describe, in the order of creation. Each call returns a new list.
 func Kinds() []*Kind {
-	kinds := []*Kind{projectKind(), bucketKind(), tunnelKind(), meteringKind(), {
+	kinds := []*Kind{projectKind(), keyBucketKind(), tunnelKind(), meteringBucketKind(), {
 		Member: "caCertificates", Singular: "CA certificate", Key: "name", Argument: "id", ID: "id",
 		List: "ClientMtlsCaCertificatesService_list", Read: "ClientMtlsCaCertificatesService_read",
 		Create: "ClientMtlsCaCertificatesService_create", Delete: "ClientMtlsCaCertificatesService_delete",
@@ -163,9 +165,9 @@ func projectKind() *Kind {
 	}
 }
 
-func bucketKind() *Kind {
+func keyBucketKind() *Kind {
 	return &Kind{
-		Member: bucketsMember, Singular: "key bucket", Key: "name", Argument: "bucketName", ID: "name",
+		Member: keyBucketsMember, Singular: "key bucket", Key: "name", Argument: "bucketName", ID: "name",
 		List: "ApiKeyBucketsService_list", Read: "ApiKeyBucketsService_read", Create: "ApiKeyBucketsService_create",
 		Update: "ApiKeyBucketsService_update", Delete: "ApiKeyBucketsService_delete",
 		Dependents: map[string]string{"consumers": "ApiKeyConsumersService_list"},
@@ -205,10 +207,10 @@ func tunnelKind() *Kind {
 	}
 }
 
-func meteringKind() *Kind {
+func meteringBucketKind() *Kind {
 	return &Kind{
 		// A metering bucket has only an ID and no name in the API, so its plans identify it.
-		Member: meteringMember, Singular: "metering bucket", Key: "name", Argument: "bucketId", ID: "id",
+		Member: meteringBucketsMember, Singular: "metering bucket", Key: "name", Argument: "bucketId", ID: "id",
 		List: "MeteringBucketsService_list", Read: "MeteringBucketsService_read", Create: "MeteringBucketsService_create",
 		Delete: "MeteringBucketsService_delete",
 		Dependents: map[string]string{

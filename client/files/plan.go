@@ -59,14 +59,14 @@ type Change struct {
 	Action string   `json:"do"`
 	Kind   string   `json:"kind"`
 	Name   []string `json:"name"`
-	// Key identifies the object within the plan. ID is its ID in paths, and ObjectID its ID in the audit log. Both are
-	// "" for an object that the change creates, and while they are unknown.
+	// Key identifies the object within the plan. ID is its ID in paths, and ObjectID its ID in the audit log. Both IDs
+	// are "" for an object that the change creates, and while they are unknown.
 	Key      string        `json:"key"`
 	ID       string        `json:"id,omitempty"`
 	ObjectID string        `json:"objectId,omitempty"`
 	Fields   []FieldChange `json:"fields,omitempty"`
-	// Dependents are the numbers of objects that are deleted with this object, -1 if the number is unknown, for example
-	// because the key has no permission to list them.
+	// Dependents has the numbers of objects that are deleted with this object, by the names of these objects in messages.
+	// -1 means that a number is unknown, for example because the key has no permission to list the objects.
 	Dependents map[string]int64 `json:"goes,omitempty"`
 
 	Operation string           `json:"operation"`
@@ -94,7 +94,7 @@ type FieldChange struct {
 }
 
 // IDArgument is an argument for the ID of an object that an earlier change creates, or for a list of IDs. Keys has the
-// key of each object, or "=" and the ID if the object already exists.
+// Change.Key of each object, or "=" and the ID if the object already exists.
 type IDArgument struct {
 	Argument string   `json:"argument"`
 	Keys     []string `json:"of"`
@@ -199,7 +199,7 @@ func (p *planner) compareChildren(ctx context.Context, kinds []*Kind, desired *o
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(existing)) {
-			if owner, _ := bucketOwner(name); k.Member == bucketsMember && owner != "" {
+			if owner, _ := keyBucketOwner(name); k.Member == keyBucketsMember && owner != "" {
 				continue // exports omit unchanged buckets of projects: a missing one must not be deleted
 			}
 			if err := p.handleUnlisted(ctx, existing[name]); err != nil {
@@ -241,9 +241,9 @@ func (p *planner) listExisting(
 		return nil, deletedMeanwhile(remote, err)
 	}
 	switch k.Member {
-	case meteringMember:
+	case meteringBucketsMember:
 		return p.matchByPlans(ctx, k, desired, existing)
-	case bucketsMember:
+	case keyBucketsMember:
 		p.addProjectBuckets(desired.children[k.Member], existing, k, remote)
 	}
 	return existing, nil
@@ -254,7 +254,7 @@ func (p *planner) listExisting(
 // the plan deletes.
 func (p *planner) compareObject(ctx context.Context, o *object, parent, existing *remoteObject) (*remoteObject, error) {
 	if existing != nil {
-		if owner, _ := bucketOwner(o.name); o.kind.Member == bucketsMember && p.deletedProjects[owner] {
+		if owner, _ := keyBucketOwner(o.name); o.kind.Member == keyBucketsMember && p.deletedProjects[owner] {
 			p.addProblem(o.at, "The %s %s goes with the project %s, which these files do not name and --prune deletes: name "+
 				"that too, or leave this out.", o.kind.Singular, o.name, owner)
 			return nil, nil
@@ -363,8 +363,8 @@ func (p *planner) embeddedList(list []*object) Value {
 	return mustMarshal(out)
 }
 
-// setField adds the value of a field to a change. It reads a secret only to check that its reference is valid: the plan
-// does not contain the secret.
+// setField adds the value of a field to a change. It reads a secret only to check that the secret can be read: the plan
+// contains its reference and not the secret.
 func (p *planner) setField(c *Change, o *object, name string, before Value) {
 	fv := o.fields[name]
 	if existing := (&remoteObject{kind: o.kind, fields: c.Before}); !p.isSecret(o, existing, name) {

@@ -11,7 +11,7 @@ func (p *planner) addProjectBuckets(
 	desired map[string]*object, existing map[string]*remoteObject, k *Kind, parent *remoteObject,
 ) {
 	for name := range desired {
-		if owner, envType := bucketOwner(name); p.createdProjects[owner] && existing[name] == nil {
+		if owner, envType := keyBucketOwner(name); p.createdProjects[owner] && existing[name] == nil {
 			existing[name] = &remoteObject{
 				kind: k, name: name, id: name, parent: parent, withProject: true, isNew: true, etag: "*",
 				fields: map[string]Value{"tags": mustMarshal(map[string]string{
@@ -37,9 +37,10 @@ func ProjectBucketNames(project string) []string {
 	return names
 }
 
-// bucketOwner returns the project to which a bucket with this name belongs, and the type of its environment. owner is
-// "" if the name is not that of a project's bucket. The API refuses the names of projects' buckets for other buckets.
-func bucketOwner(name string) (owner, envType string) {
+// keyBucketOwner returns the project to which a key bucket with this name belongs, and the type of its environment.
+// owner is "" if the name is not that of a project's bucket. The API refuses the names of projects' buckets for other
+// buckets.
+func keyBucketOwner(name string) (owner, envType string) {
 	for suffix, envType := range projectBucketTypes {
 		if owner, ok := strings.CutSuffix(name, suffix); ok {
 			return owner, envType

@@ -46,7 +46,8 @@ type Files struct {
 // reader reads files.
 type reader struct {
 	*Files
-	root      *os.Root
+	root *os.Root
+	// file is the name of the file that is being read. nodeCount is the number of nodes in all files so far (maxNodes).
 	file      string
 	nodeCount int
 	// hasAnchors says that the file may have anchors. The same node may then be read several times.
@@ -407,13 +408,13 @@ func (r *reader) checkObjects() {
 			r.addProblem(o.fields[k.Secret].at.newProblem("%s of a %s with %s: true is a secret, which stands in no file: "+
 				"give it as {fromEnv: NAME} or {fromFile: PATH}.", k.Secret, k.Singular, k.SecretIf))
 		}
-		if k.Member == meteringMember && len(o.children["plans"]) == 0 {
+		if k.Member == meteringBucketsMember && len(o.children["plans"]) == 0 {
 			r.addProblem(o.at.newProblem("A metering bucket is known by its plans alone: name at least one of them."))
 		}
 	})
 }
 
-// isSecret reports whether a field of an object is a secret.
+// isSecret reports whether a field of an object is a secret, according to the files.
 func (f *Files) isSecret(o *object, name string) bool {
 	if field := f.fields[o.kind].byName[name]; field != nil && field.Secret {
 		return true

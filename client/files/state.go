@@ -33,7 +33,7 @@ type remoteObject struct {
 	// isNew says that the plan creates the object. withProject says that the API creates the object together with its
 	// project, which the plan creates.
 	isNew, withProject bool
-	// embedded are the members that contain objects of other kinds (Kind.Embedded).
+	// embedded has the list entries of objects of other kinds, by the members that contain them (Kind.Embedded).
 	embedded map[string][]Value
 }
 
@@ -61,7 +61,7 @@ func (o *remoteObject) arguments() (arguments map[string]any, missing []IDArgume
 	return arguments, missing
 }
 
-// accountClient reads the objects of an account, and calls operations with its ID.
+// accountClient reads the objects of an account, and calls operations with its name.
 type accountClient struct {
 	api          API
 	account      string
@@ -343,7 +343,7 @@ func (c *accountClient) countDependents(ctx context.Context, o *remoteObject) (m
 	if o.kind.Member == projectsMember {
 		for _, bucket := range ProjectBucketNames(o.name) { // these buckets are deleted with the project
 			if err := count(&remoteObject{
-				kind: findKind(Kinds(), bucketsMember), name: bucket, id: bucket,
+				kind: findKind(Kinds(), keyBucketsMember), name: bucket, id: bucket,
 				parent: o.parent,
 			}); err != nil {
 				return nil, err
