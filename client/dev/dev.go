@@ -200,9 +200,9 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	}
 	o.Certificates = certificates
 	stderr := &messages{w: o.Err}
-	warnings := slog.New(terminal.New(stderr, o.ErrColor).LinesWithoutFile(slog.LevelWarn))
+	warningLog := slog.New(terminal.New(stderr, o.ErrColor).LinesWithoutFile(slog.LevelWarn))
 	s := &server{
-		options: o, messages: stderr, log: warnings, files: &source{project: projectFolder, envFile: o.EnvFile},
+		options: o, messages: stderr, log: warningLog, files: &source{project: projectFolder, envFile: o.EnvFile},
 		compiler: project.NewCompiler(),
 		ids:      ids.NewSource(rand.Reader, time.Now), hosts: o.Hosts,
 	}
@@ -216,15 +216,15 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	}
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	counts := newLimits(time.Now)
+	usage := newLimits(time.Now)
 	s.config = gateway.Config{
 		Keys:          policy.NewKeyCache(s.customers, keyCacheSize, secret, time.Now),
-		Allowances:    counts,
+		Allowances:    usage,
 		Subscriptions: s.customers,
-		Quotas:        quotas{counts},
+		Quotas:        quotas{usage},
 		// Upstreams of a project in development usually are on this machine.
 		Upstream: upstream.New(upstream.Options{Guard: upstream.Guard{AllowPrivate: true}}),
-		IDs:      s.ids, Now: time.Now, Log: warnings, Access: s.accessLog,
+		IDs:      s.ids, Now: time.Now, Log: warningLog, Access: s.accessLog,
 	}
 	s.config.Telemetry.LogPaths = true
 	return s, nil

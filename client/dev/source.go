@@ -34,7 +34,7 @@ type contents struct {
 // fingerprint returns a text that changes if the size, modification time, mode or inode of a relevant file changes. It
 // also returns the modification time of the newest file. It reads no file content. The text also changes if a file
 // becomes inaccessible.
-func (s *source) fingerprint() (state string, newest time.Time) {
+func (s *source) fingerprint() (text string, newest time.Time) {
 	var b strings.Builder
 	add := func(name string, stat func(string) (fs.FileInfo, error)) {
 		info, err := stat(name)

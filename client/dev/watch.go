@@ -33,8 +33,8 @@ const (
 type watcher struct {
 	*server
 
-	// state is the fingerprint of the files when they were last read.
-	state string
+	// fingerprint is the fingerprint of the files when they were last read (source.fingerprint).
+	fingerprint string
 	// contents has the contents that were last read, with or without errors, nil before the first read.
 	contents *contents
 	// rereadAt is the time after which the files are read again even if the fingerprint has not changed, zero for never.
@@ -47,8 +47,8 @@ type watcher struct {
 // newWatcher returns a watcher after it has tried to build the folder's first version. The caller calls run.
 func (s *server) newWatcher(ctx context.Context) *watcher {
 	w := &watcher{server: s}
-	state, newest := s.files.fingerprint()
-	w.state = state
+	fingerprint, newest := s.files.fingerprint()
+	w.fingerprint = fingerprint
 	w.build(ctx, newest)
 	return w
 }
@@ -56,12 +56,12 @@ func (s *server) newWatcher(ctx context.Context) *watcher {
 // run builds a version after each save, until ctx ends.
 func (w *watcher) run(ctx context.Context) {
 	for sleep(ctx, pollInterval) {
-		state, newest := w.files.fingerprint()
-		if reread := !w.rereadAt.IsZero() && time.Now().After(w.rereadAt); state == w.state && !reread {
+		fingerprint, newest := w.files.fingerprint()
+		if reread := !w.rereadAt.IsZero() && time.Now().After(w.rereadAt); fingerprint == w.fingerprint && !reread {
 			continue
 		}
-		if state != w.state {
-			w.state, newest = w.waitUntilSettled(ctx, state, newest)
+		if fingerprint != w.fingerprint {
+			w.fingerprint, newest = w.waitUntilSettled(ctx, fingerprint, newest)
 		}
 		w.build(ctx, newest)
 	}
@@ -69,15 +69,15 @@ func (w *watcher) run(ctx context.Context) {
 
 // waitUntilSettled waits until no file changes for settleTime, but at most for maxSettleTime. It returns the last
 // fingerprint, and the modification time of the newest file.
-func (w *watcher) waitUntilSettled(ctx context.Context, state string, newest time.Time) (string, time.Time) {
+func (w *watcher) waitUntilSettled(ctx context.Context, fingerprint string, newest time.Time) (string, time.Time) {
 	for start := time.Now(); time.Since(start) < maxSettleTime && sleep(ctx, settleTime); {
 		next, nextNewest := w.files.fingerprint()
-		if next == state {
+		if next == fingerprint {
 			break
 		}
-		state, newest = next, nextNewest
+		fingerprint, newest = next, nextNewest
 	}
-	return state, newest
+	return fingerprint, newest
 }
 
 // sleep waits for d or until ctx ends. It returns false if ctx has ended.

@@ -117,8 +117,8 @@ type planner struct {
 	// Compare creates and deletes.
 	planIDs                          map[string]string
 	createdProjects, deletedProjects map[string]bool
-	// nameClaims are the names that changes claim or release and that are unique in the account. unchanged are the
-	// objects that the plan does not change and that may have such names.
+	// nameClaims has the unique names of the objects whose Separate field is compared or deleted. unchanged are the
+	// other existing objects that may have such names.
 	nameClaims []claim
 	unchanged  []*remoteObject
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// claim has the names that an object claims and releases in a Separate field, and that are unique in the account. For
-// example, the name of a service belongs to one tunnel.
+// claim has the names in the Separate field of an object that must be unique in the account. For example, the name of a
+// service belongs to one tunnel.
 type claim struct {
 	owner *remoteObject
 	at    position
@@ -42,7 +42,7 @@ func (p *planner) addClaim(owner *remoteObject, at position, operation string, b
 	}
 }
 
-// addUnchanged records objects that the plan does not change. They may have unique names.
+// addUnchanged records objects that the plan does not change, if their kind has unique names.
 func (p *planner) addUnchanged(objects ...*remoteObject) {
 	for _, o := range objects {
 		if o.kind.Separate != nil && o.kind.Separate.Unique != "" {

@@ -2,9 +2,9 @@
 // from which a deployment is built.
 //
 // The upload does not depend on the machine: ignore files have the same effect as in git, but the user's git settings
-// have none. The same content produces the same bytes. Secrets (.env*) and files that a gateway does not need are not
-// uploaded. A folder that the builder would refuse is refused before it is packed, with the builder's messages
-// (project.Gather).
+// have none. The same content produces the same bytes. Secrets (.env*), the data of git and of the local product, and
+// ignored files are not uploaded. A folder that the builder would refuse is refused before it is packed, with the
+// builder's messages (project.Gather).
 //
 // The package does not compile (see package validate) and sends nothing. Read folder.go first. walk.go decides which
 // files are excluded or refused, ignore.go reads ignore files, and git.go reads the metadata of the repository. The
