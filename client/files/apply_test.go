@@ -132,7 +132,7 @@ func TestExportIsPortable(t *testing.T) {
 	if p := mustCompare(t, source, text, files.Options{}); len(p.Changes) > 0 {
 		t.Errorf("Compare() of an export = %d changes %+v, want none:\n%s", len(p.Changes), p.Changes, text)
 	}
-	target.n = 1000 // so that the other account has other IDs
+	target.created = 1000 // so that the other account has other IDs
 	mustApply(t, target, text)
 	if reexported := mustExport(t, target); reexported != text {
 		t.Errorf("Export() of the other account =\n%s\nwant\n%s", reexported, text)
@@ -156,7 +156,7 @@ func TestExportIsPortable(t *testing.T) {
 // its list was read. The export must succeed, unless the request is for a top-level list.
 func TestExportSkipsObjectDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
-	roots := []string{
+	topLevelLists := []string{
 		"ProjectsService_list", "ApiKeyBucketsService_list", "TunnelService_list",
 		"MeteringBucketsService_list", "ClientMtlsCaCertificatesService_list", "CustomDomainsService_list",
 	}
@@ -165,7 +165,7 @@ func TestExportSkipsObjectDeletedMeanwhile(t *testing.T) {
 	f.calls = nil
 	mustExport(t, f)
 	calls := slices.Clone(f.calls)
-	skipped := 0
+	skipped := 0 // the number of requests without which an export succeeds
 	for i, operation := range calls {
 		f.calls = nil
 		f.onCall = func(n int, after bool) error {
@@ -175,14 +175,15 @@ func TestExportSkipsObjectDeletedMeanwhile(t *testing.T) {
 			return nil
 		}
 		_, err := files.Export(t.Context(), f, nil)
-		if root := slices.Contains(roots, operation); root != (err != nil) {
-			t.Errorf("Export() with status 404 at request %d, %s: error = %v, want an error: %t", i+1, operation, err, root)
-		} else if !root {
+		if isTopLevel := slices.Contains(topLevelLists, operation); isTopLevel != (err != nil) {
+			t.Errorf("Export() with status 404 at request %d, %s: error = %v, want an error: %t",
+				i+1, operation, err, isTopLevel)
+		} else if !isTopLevel {
 			skipped++
 		}
 	}
 	if skipped < 5 {
-		t.Errorf("%d requests read an object, want at least 5 of %v", skipped, calls)
+		t.Errorf("Export() succeeds with status 404 at %d requests, want at least 5 of %v", skipped, calls)
 	}
 }
 
@@ -190,19 +191,19 @@ func TestExportSkipsObjectDeletedMeanwhile(t *testing.T) {
 // journal. The same command must then complete the plan.
 func TestInterruptedApplyResumes(t *testing.T) {
 	t.Parallel()
-	first := newFakeAPI(t, "a")
-	mustApply(t, first, beforeYAML)
-	plan := mustCompare(t, first, afterYAML, files.Options{Prune: true})
-	if _, err := files.Apply(t.Context(), first, plan, applyOptions(first, "")); err != nil {
+	undisturbed := newFakeAPI(t, "a")
+	mustApply(t, undisturbed, beforeYAML)
+	plan := mustCompare(t, undisturbed, afterYAML, files.Options{Prune: true})
+	if _, err := files.Apply(t.Context(), undisturbed, plan, applyOptions(undisturbed, "")); err != nil {
 		t.Fatal(err)
 	}
-	want, requests := mustExport(t, first), len(plan.Changes)
+	want, changeCount := mustExport(t, undisturbed), len(plan.Changes)
 	if created, changed, deleted := plan.Counts(); created < 3 || changed < 3 || deleted < 2 {
 		t.Fatalf("Counts() = %d, %d, %d of %s, want at least 3, 3, 2", created, changed, deleted, plan.Summary())
 	}
 	for _, afterRequest := range []bool{false, true} {
 		for _, partialLine := range []bool{false, true} {
-			for failAt := 1; failAt <= 3*requests; failAt++ {
+			for failAt := 1; failAt <= 3*changeCount; failAt++ {
 				f := newFakeAPI(t, "a")
 				mustApply(t, f, beforeYAML)
 				path := filepath.Join(t.TempDir(), "plan")
@@ -233,17 +234,21 @@ func TestInterruptedApplyResumes(t *testing.T) {
 				}
 				f.onCall = nil
 				if _, err := files.Apply(t.Context(), f, p, applyOptions(f, path)); err != nil {
-					t.Fatalf("request %d, killed after it %t: second Apply() error = %v, want none", failAt, afterRequest, err)
+					t.Fatalf("Apply() killed at request %d, after it: %t: second Apply() error = %v, want none",
+						failAt, afterRequest, err)
 				}
 				if got := mustExport(t, f); got != want {
-					t.Fatalf("request %d, killed after it %t: Export() =\n%s\nwant\n%s", failAt, afterRequest, got, want)
+					t.Fatalf("Apply() killed at request %d, after it: %t: Export() after the second Apply() =\n%s\nwant\n%s",
+						failAt, afterRequest, got, want)
 				}
-				if len(f.changes) != requests {
-					t.Fatalf("request %d, killed after it %t: changes %v, want %d", failAt, afterRequest, f.changes, requests)
+				if len(f.changes) != changeCount {
+					t.Fatalf("Apply() killed at request %d, after it: %t: both Apply() make the changes %v, want %d",
+						failAt, afterRequest, f.changes, changeCount)
 				}
 				if result, err := files.Apply(t.Context(), f, p, applyOptions(f, path)); err != nil || result.Applied != 0 ||
-					len(f.changes) != requests {
-					t.Fatalf("repeated Apply() = %+v, %v, changes %v, want 0 applied of %d", result, err, f.changes, requests)
+					len(f.changes) != changeCount {
+					t.Fatalf("third Apply() = %+v, %v after the changes %v, want 0 applied after %d",
+						result, err, f.changes, changeCount)
 				}
 			}
 		}
@@ -285,8 +290,8 @@ func appendPartialLine(t *testing.T, path string) {
 	}
 }
 
-// TestChangedObjectStopsApply checks that an object that has changed since the plan stops the apply. The error must say
-// what has changed and who has changed it.
+// TestChangedObjectStopsApply checks that Apply stops if an object was changed or deleted since the plan was made. The
+// error must say what has changed and, for a changed object, who has changed it.
 func TestChangedObjectStopsApply(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -347,15 +352,18 @@ func TestConcurrentApplyIsRefused(t *testing.T) {
 	if err := p.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	var second error
+	var secondErr error
 	f.onCall = func(int, bool) error {
 		f.onCall = nil
-		_, second = files.Apply(t.Context(), f, p, applyOptions(f, path))
+		_, secondErr = files.Apply(t.Context(), f, p, applyOptions(f, path))
 		return nil
 	}
 	_, err := files.Apply(t.Context(), f, p, applyOptions(f, path))
-	if err != nil || exit.CodeOf(second) != exit.Usage || len(f.changes) != len(p.Changes) {
-		t.Errorf("two Apply() at once: errors = %v and %v with the changes %v, want none, code %d, and %d changes",
-			err, second, f.changes, exit.Usage, len(p.Changes))
+	if err != nil || len(f.changes) != len(p.Changes) {
+		t.Errorf("first of two Apply() at once: error = %v after the changes %v, want none after %d changes",
+			err, f.changes, len(p.Changes))
+	}
+	if exit.CodeOf(secondErr) != exit.Usage {
+		t.Errorf("second of two Apply() at once: error = %v, want code %d", secondErr, exit.Usage)
 	}
 }

@@ -33,28 +33,26 @@ func TestMeteringBucketWithExactPlansMatches(t *testing.T) {
 	}
 }
 
-// TestDeletedMeteringBucketIsNotUnlisted deletes a bucket that is missing in the files before its plans are read. The
-// plan must not list it as unlisted.
+// TestDeletedMeteringBucketIsNotUnlisted deletes a bucket that is missing in the files during Compare. Plan.Unlisted
+// must not have the bucket if it is deleted before its plans are read, and must have it otherwise.
 func TestDeletedMeteringBucketIsNotUnlisted(t *testing.T) {
 	t.Parallel()
 	const complete = "complete: [meteringBuckets]\nmeteringBuckets: "
 	f := newFakeAPI(t, "a")
 	mustApply(t, f, complete+"["+bucketYAML("one", "pro")+", "+bucketYAML("two", "team")+"]\n")
 	objects := slices.Clone(f.objects)
-	target := objects[slices.IndexFunc(objects, func(o *fakeObject) bool {
+	plan := objects[slices.IndexFunc(objects, func(o *fakeObject) bool {
 		return o.kind.Member == "plans" && stringOf(o.fields["planExternalId"]) == "team"
 	})]
-	for _, o := range objects {
-		if o.kind.Member == "meteringBuckets" && strings.HasSuffix(target.scope, "="+o.id) {
-			target = o
-		}
-	}
+	bucket := objects[slices.IndexFunc(objects, func(o *fakeObject) bool {
+		return o.kind.Member == "meteringBuckets" && strings.HasSuffix(plan.scope, "="+o.id)
+	})]
 	want := 0
 	for request := 1; request <= 4; request++ { // the list, the plans of each bucket, and the next request
 		f.objects, f.calls = slices.Clone(objects), nil
 		f.onCall = func(n int, after bool) error {
 			if n == request && !after {
-				f.remove(target)
+				f.remove(bucket)
 			}
 			return nil
 		}

@@ -21,8 +21,8 @@ func (f *fakeAPI) objectsOf(member string) (all []*fakeObject) {
 	return all
 }
 
-// TestChangedTunnelServicesStopApply changes the services of a tunnel after the plan was made. Services have operations
-// and an ETag of their own.
+// TestChangedTunnelServicesStopApply changes the services of a tunnel after the plan was made. Apply must not overwrite
+// them. Services have operations and an ETag of their own.
 func TestChangedTunnelServicesStopApply(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")
@@ -93,8 +93,9 @@ func TestSubscriptionIsDeletedBeforePlan(t *testing.T) {
 		"planExternalIds: [pro]", "planExternalIds: [old]").Replace(fullYAML))
 	p := mustCompare(t, f, "meteringBuckets: [{name: sold, complete: [plans, subscriptions], plans: [{planExternalId: "+
 		"pro, label: Pro}]}]", files.Options{Prune: true})
-	if len(p.Changes) != 2 || p.Changes[0].Kind != "subscription" || p.Changes[1].Kind != "plan" {
-		t.Errorf("Compare() = %+v, want a change of the subscription, then of the plan", p.Changes)
+	if len(p.Changes) != 2 || p.Changes[0].Kind != "subscription" || p.Changes[1].Kind != "plan" ||
+		p.Changes[0].Action != files.Delete || p.Changes[1].Action != files.Delete {
+		t.Errorf("Compare() = %+v, want the deletion of the subscription, then of the plan", p.Changes)
 	}
 }
 
@@ -119,8 +120,8 @@ func (s *slowAPI) Call(ctx context.Context, name string, arguments map[string]an
 	return s.fakeAPI.Call(ctx, name, arguments)
 }
 
-// TestApplyWaitsForDeletion checks that the next change is made after the deletion has ended, and that a failed
-// deletion stops the apply.
+// TestApplyWaitsForDeletion checks that Apply polls each deletion until it has ended, and that Apply stops after a
+// failed deletion.
 func TestApplyWaitsForDeletion(t *testing.T) {
 	t.Parallel()
 	for status, wantErr := range map[string]string{"success": "", "error": "the relay says no"} {
@@ -140,8 +141,9 @@ func TestApplyWaitsForDeletion(t *testing.T) {
 	}
 }
 
-// TestMeteringPlanIsDeletedAfterSubscription deletes or moves the subscription before the plan. This changes the plan's
-// ETag, but must not stop the apply. Another change of the plan must stop it.
+// TestMeteringPlanIsDeletedAfterSubscription deletes a metering plan after its subscription was deleted or got another
+// plan. This changes the ETag of the metering plan, but must not stop the apply. Any other change of the metering plan
+// must stop it.
 func TestMeteringPlanIsDeletedAfterSubscription(t *testing.T) {
 	t.Parallel()
 	const (
@@ -182,7 +184,8 @@ func TestMeteringPlanIsDeletedAfterSubscription(t *testing.T) {
 			err := p.apply(planned, "")
 			if want := map[bool]exit.Code{false: exit.OK, true: exit.Conflict}[modified]; exit.CodeOf(err) != want ||
 				modified && !strings.Contains(err.Error(), `label was "P", and is "Q"`) {
-				t.Errorf("%s, with another change of the plan %t: Apply() error = %v, want code %d", name, modified, err, want)
+				t.Errorf("%s, label of the plan changed by another client: %t: Apply() error = %v, want code %d",
+					name, modified, err, want)
 			}
 			if next := plan(p, after); !modified && len(next.Changes) > 0 {
 				t.Errorf("%s: Compare() after Apply() = %v, want no change", name, planLines(next))

@@ -47,7 +47,7 @@ var changedObjects = map[string]struct {
 		"custom domain api.example.com", `deploymentName was "a", and is "c"`,
 		"customDomains.update, audit record request-",
 	}},
-	"changed custom domain that is deleted": {domainYAML, "", func(f *fakeAPI) {
+	"changed custom domain that the plan deletes": {domainYAML, "", func(f *fakeAPI) {
 		mustCall(f, "CustomDomainsService_update", map[string]any{
 			"hostname": "api.example.com", "deploymentName": "c",
 			"ifMatch": "*", "idempotencyKey": "x",
@@ -82,9 +82,9 @@ var changedObjects = map[string]struct {
 	}, []string{`sub was not set, and is "s2"`, "managers.update, audit record request-"}},
 }
 
-// TestChangedObjectOfEachKindStopsApply changes objects after the plan was made. It tests kinds whose updates have
-// other paths than their reads, and kinds that have only an ID. The error must name the field and the author, and no
-// later change may be made.
+// TestChangedObjectOfEachKindStopsApply changes objects after the plan was made: a custom domain, a CA certificate,
+// whose paths have an ID and not its name, and a manager, whose ID changes when the invite is accepted. The error must
+// name the field and the audit record of the change, and Apply must make no later change.
 func TestChangedObjectOfEachKindStopsApply(t *testing.T) {
 	t.Parallel()
 	for name, tt := range changedObjects {

@@ -59,7 +59,7 @@ func TestTagNamedLikeReferenceIsKept(t *testing.T) {
 func TestExportToFolderIsAtomic(t *testing.T) {
 	t.Parallel()
 	if os.PathSeparator != '/' {
-		t.Skip("a folder that is open is not replaced there")
+		t.Skip("Windows cannot replace a folder that is open")
 	}
 	f, dir := newFakeAPI(t, "a"), filepath.Join(t.TempDir(), "account")
 	mustApply(t, f, fullYAML)
@@ -143,8 +143,8 @@ func fileNames(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestEmptySecretIsRefused checks that an empty variable or file is reported as a problem at the position of its
-// reference, and is not used as a secret.
+// TestEmptySecretIsRefused checks that a reference to a missing variable, or to an empty file, is a problem of the
+// files, and that the empty text is not used as a secret.
 func TestEmptySecretIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

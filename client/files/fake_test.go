@@ -26,7 +26,7 @@ type fakeAPI struct {
 	t       *testing.T
 	name    string // the installation's name, with which the IDs of its objects begin
 	objects []*fakeObject
-	n       int // the number of created objects, with which their IDs end
+	created int // the number of created objects, with which their IDs end
 	// responses are the responses to earlier requests, by their Idempotency-Keys. audit is the audit log, newest record
 	// last.
 	responses map[string]*call.Response
@@ -34,7 +34,7 @@ type fakeAPI struct {
 	// calls are the names of the operations that were called. changes are the names of those that have changed something.
 	calls, changes []string
 	// onCall is called before and after each operation. n is the number of the call, from 1. If onCall returns an
-	// error, this is the result of the call. It may be nil.
+	// error, the call returns this error. onCall may be nil.
 	onCall func(n int, after bool) error
 	// received has the arguments of all calls, in JSON.
 	received bytes.Buffer
@@ -42,7 +42,7 @@ type fakeAPI struct {
 	listsDiffer bool
 }
 
-// fakeObject is an object in a fakeAPI. scope identifies its parents.
+// fakeObject is an object in a fakeAPI. scope identifies its parents. separate is the value of the field Kind.Separate.
 type fakeObject struct {
 	kind     *files.Kind
 	scope    string
@@ -302,9 +302,9 @@ func etag(body any) string {
 }
 
 func okWithETag(body any) *call.Response {
-	a := ok(body)
-	a.Header.Set("ETag", etag(body))
-	return a
+	resp := ok(body)
+	resp.Header.Set("ETag", etag(body))
+	return resp
 }
 
 func checkCondition(condition string, body any) error {
@@ -395,10 +395,10 @@ func (f *fakeAPI) create(k *files.Kind, scope string, arguments map[string]json.
 			o.fields[member] = value
 		}
 	}
-	if f.n++; k.ID == k.Key {
+	if f.created++; k.ID == k.Key {
 		o.id = stringOf(arguments[k.Key])
 	} else {
-		o.id = fmt.Sprintf("%s_%d", f.name, f.n)
+		o.id = fmt.Sprintf("%s_%d", f.name, f.created)
 	}
 	for _, other := range f.objects {
 		if other.kind.Member == k.Member && other.scope == scope &&
@@ -416,10 +416,10 @@ func (f *fakeAPI) create(k *files.Kind, scope string, arguments map[string]json.
 		if json.Unmarshal(m, &fields) != nil {
 			fields["email"] = m
 		}
-		f.n++
+		f.created++
 		f.objects = append(f.objects, &fakeObject{
 			kind: k.Children[0], scope: scope + "/" + k.Argument + "=" + o.id,
-			id: fmt.Sprintf("%s_%d", f.name, f.n), fields: fields,
+			id: fmt.Sprintf("%s_%d", f.name, f.created), fields: fields,
 		})
 	}
 	if k.Member == "projects" {
@@ -458,7 +458,7 @@ func (f *fakeAPI) checkPlanIDs(scope string, arguments map[string]json.RawMessag
 		}
 	}
 	if strings.Join(names, "") != "" || len(ids) != len(names) {
-		f.t.Errorf("planIds = %s with the planExternalIds %s, want the names of these plans, without %v",
+		f.t.Errorf("planIds = %s, want the IDs of the plans %s; without an ID: %q",
 			arguments["planIds"], arguments["planExternalIds"], names)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/client/files"
 )
 
-// foreignAPI is an API with objects whose names have no characters that are valid in names of variables and files.
+// foreignAPI is an API with objects whose names have no characters that are valid in names of environment variables.
 type foreignAPI struct{ fakeAPI }
 
 const noLetters = "\u00e9\u4e2d-\u202e"
@@ -25,8 +25,8 @@ func (f *foreignAPI) List(_ context.Context, name string, _ map[string]any) ([]b
 	return []byte(`{"data":[]}`), nil
 }
 
-// TestNamesWithoutLettersAreExported checks that each secret gets a unique reference, even if the names of objects have
-// no valid characters.
+// TestNamesWithoutLettersAreExported checks that each secret gets a reference with a valid name, even if the names of
+// objects have no characters that are valid there.
 func TestNamesWithoutLettersAreExported(t *testing.T) {
 	t.Parallel()
 	e, err := files.Export(t.Context(), &foreignAPI{}, []string{"projects"})
@@ -44,7 +44,7 @@ func TestNamesWithoutLettersAreExported(t *testing.T) {
 	}
 }
 
-// deletingAPI is an API that responds to a deletion with the tests' own response.
+// deletingAPI is an API that responds to the deletion of a project with the body status.
 type deletingAPI struct {
 	*fakeAPI
 	status string

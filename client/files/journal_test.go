@@ -79,7 +79,7 @@ func TestPlanReplacesOnlyPlans(t *testing.T) {
 	if err := mkfifo(pipe); err != nil {
 		t.Fatal(err)
 	}
-	// Write the beginning of a plan, so that a reader of the pipe would not block.
+	// Write the beginning of a plan into the pipe. If Write reads the pipe, the test then fails, and does not block.
 	if writer, err := os.OpenFile(pipe, os.O_RDWR, 0); err == nil {
 		defer func() { _ = writer.Close() }()
 		if _, err := writer.Write(text[:100]); err != nil {
@@ -176,8 +176,8 @@ func TestOldCreationIsNotRepeated(t *testing.T) {
 		_, err = files.Apply(t.Context(), f, p, options)
 		if (err == nil) != resumes || err != nil && exit.CodeOf(err) != exit.Conflict ||
 			resumes != slices.Contains(f.calls, "TunnelService_create") || len(f.objectsOf("tunnels")) != 1 {
-			t.Errorf("%s later: Apply() error = %v after %v with %d tunnels, want a second creation: %t, and 1 tunnel",
-				elapsed, err, f.calls, len(f.objectsOf("tunnels")), resumes)
+			t.Errorf("%s later: Apply() error = %v after the calls %v, with %d tunnels, want a second create request: %t, "+
+				"and 1 tunnel", elapsed, err, f.calls, len(f.objectsOf("tunnels")), resumes)
 		}
 	}
 }

@@ -53,11 +53,11 @@ func TestEachAPIKindIsSupportedOrExplained(t *testing.T) {
 		}
 	}
 	for name := range unsupported {
-		group, _, operation := strings.Cut(name, "_")
+		group, _, isOperation := strings.Cut(name, "_")
 		if groups[group] == nil {
 			t.Errorf("Unsupported has a reason for %s, want only groups and operations that exist", name)
 		}
-		if operation {
+		if isOperation {
 			if _, err := call.Operation(name); err != nil {
 				t.Errorf("Unsupported has a reason for %s: Operation() error = %v, want none", name, err)
 			}

@@ -11,8 +11,9 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// TestMeteringBucketMatchesOneName applies files that add a plan to one bucket. Another bucket also has this plan. Both
-// names then share a plan with the same bucket, but must match different buckets.
+// TestMeteringBucketMatchesOneName applies files that add the plan a to one bucket. The other bucket also has this
+// plan. After that, the only plan of small is in both existing buckets, but large matches only one of them. So small
+// must match the other.
 func TestMeteringBucketMatchesOneName(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")

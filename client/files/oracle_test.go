@@ -19,7 +19,8 @@ type oracle struct {
 	// lines describe the expected changes, and after is the account after these changes.
 	lines []string
 	after *node
-	// touched are the paths of the objects that change.
+	// touched are the paths of the objects that change. unlisted is the number of objects that are missing in complete
+	// lists.
 	touched  map[string]bool
 	unlisted int
 	// deleted are the projects that are deleted. conflicting says that files have a bucket that is deleted with its
@@ -39,8 +40,8 @@ func expect(current, desired *node, prune bool) *oracle {
 func clone(n *node) *node {
 	c := *n
 	c.fields, c.children = maps.Clone(n.fields), nil
-	for _, b := range n.children {
-		c.children = append(c.children, clone(b))
+	for _, child := range n.children {
+		c.children = append(c.children, clone(child))
 	}
 	return &c
 }
@@ -53,6 +54,8 @@ func (s *kindSpec) fold(name string) string {
 	return name
 }
 
+// compare adds the lines for the children of an object, and makes the changes in current. names are the names of the
+// object and its ancestors. isNew says that the plan creates the object.
 func (o *oracle) compare(kinds []*kindSpec, current, desired *node, names []string, isNew bool) {
 	for _, k := range kinds {
 		complete := contains(desired.complete, k.member)
@@ -179,12 +182,12 @@ func (o *oracle) create(k *kindSpec, parent, f *node, names []string, parentIsNe
 	}
 	if k.member == "projects" {
 		bucket := kindSpecs()[1]
-		for suffix, kind := range map[string]string{
+		for suffix, envType := range map[string]string{
 			"production": "PRODUCTION", "preview": "PREVIEW",
 			"working-copy": "WORKING_COPY",
 		} {
 			o.after.children = append(o.after.children, &node{kind: bucket, name: f.name + "-" + suffix, fields: map[string]any{
-				"isRetrievable": true, "tags": map[string]any{"account": "acme", "environmentType": kind, "project": f.name},
+				"isRetrievable": true, "tags": map[string]any{"account": "acme", "environmentType": envType, "project": f.name},
 			}})
 		}
 		n.children = append(n.children, &node{kind: k.children[1], name: "main"})
@@ -284,29 +287,30 @@ func canonicalText(v any) string {
 	return string(text)
 }
 
-// flatten adds a comparable text for each object of an account to out. It omits times and IDs.
+// flatten adds to out a text with the fields of each object of an account. The texts of two accounts with the same
+// objects are equal.
 func (n *node) flatten(out map[string]string, path []string) map[string]string {
-	for _, b := range n.children {
-		location := append(slices.Clone(path), b.kind.fold(b.name))
-		if b.kind.member == "meteringBuckets" {
-			location[len(location)-1] = "of " + firstPlan(b)
+	for _, child := range n.children {
+		location := append(slices.Clone(path), child.kind.fold(child.name))
+		if child.kind.member == "meteringBuckets" {
+			location[len(location)-1] = "of " + firstPlan(child)
 		}
 		var fields []string
-		for _, name := range slices.Sorted(maps.Keys(b.fields)) {
-			fields = append(fields, name+": "+canonicalText(b.fields[name]))
+		for _, name := range slices.Sorted(maps.Keys(child.fields)) {
+			fields = append(fields, name+": "+canonicalText(child.fields[name]))
 		}
-		out[b.kind.member+" "+strings.Join(location, "/")] = strings.Join(fields, ", ")
-		b.flatten(out, location)
+		out[child.kind.member+" "+strings.Join(location, "/")] = strings.Join(fields, ", ")
+		child.flatten(out, location)
 	}
 	return out
 }
 
-// rawByLocation adds the exact bytes that the API has returned for each object of an account to out.
+// rawByLocation adds node.raw of each object of an account to out.
 func (n *node) rawByLocation(out map[string]string, path []string) map[string]string {
-	for _, b := range n.children {
-		location := append(slices.Clone(path), b.name)
-		out[b.kind.member+" "+b.id+" "+strings.Join(location, "/")] = b.raw
-		b.rawByLocation(out, location)
+	for _, child := range n.children {
+		location := append(slices.Clone(path), child.name)
+		out[child.kind.member+" "+child.id+" "+strings.Join(location, "/")] = child.raw
+		child.rawByLocation(out, location)
 	}
 	return out
 }

@@ -129,7 +129,8 @@ func TestServiceNamesMoveBetweenTunnels(t *testing.T) {
 	}
 }
 
-// TestServiceNameInTwoTunnelsIsRefused checks that Compare reports names that the API would refuse during the apply.
+// TestServiceNameInTwoTunnelsIsRefused checks that Compare reports a service name that two tunnels in the files have:
+// the API would refuse it while the plan is applied.
 func TestServiceNameInTwoTunnelsIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "here")
@@ -144,9 +145,9 @@ func TestServiceNameInTwoTunnelsIsRefused(t *testing.T) {
 	}
 }
 
-// TestServiceNameOfUnchangedTunnelIsRefused checks that a tunnel cannot get a name of a tunnel that the plan does not
-// change: one that is missing in the files, whose services are missing, or that is not pruned. If no tunnel gets a new
-// name, no other tunnel may be read.
+// TestServiceNameOfUnchangedTunnelIsRefused checks that a tunnel cannot get a service name of a tunnel that the plan
+// does not change: the files omit the other tunnel or its services, or it is not pruned. It can get the name if the
+// plan removes the name from the other tunnel. If no tunnel gets a new name, no other tunnel may be read.
 func TestServiceNameOfUnchangedTunnelIsRefused(t *testing.T) {
 	t.Parallel()
 	const stock, crane = `{name: stock-box, endpoint: "http://localhost:1", configurations: []}`,
@@ -231,8 +232,9 @@ func (a *hidingAPI) Call(ctx context.Context, name string, arguments map[string]
 	return a.fakeAPI.Call(ctx, name, arguments)
 }
 
-// TestCompareToleratesMissingObjects checks a tunnel that was deleted after the list was read, which has no names. It
-// also checks a project whose buckets the key cannot see: the number of its consumers must be unknown.
+// TestCompareToleratesMissingObjects checks that Compare ignores the service names of a tunnel that was deleted after
+// the list was read. It also checks a project whose buckets the key cannot see: the number of its consumers must be
+// unknown.
 func TestCompareToleratesMissingObjects(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "here")
@@ -252,7 +254,7 @@ func TestCompareToleratesMissingObjects(t *testing.T) {
 	if p := plan("TunneledServicesService_getServiceConfiguration",
 		`tunnels: [{name: barn, services: [{name: stock-box, endpoint: "http://localhost:1", configurations: []}]}]`); len(
 		p.Changes) != 2 {
-		t.Errorf("Compare() of a missing tunnel = %+v, want 2 changes", p.Changes)
+		t.Errorf("Compare() with another tunnel that is missing = %+v, want 2 changes", p.Changes)
 	}
 	if p := plan("ApiKeyConsumersService_list", "complete: [projects]"); len(p.Changes) != 1 ||
 		p.Changes[0].Dependents["consumers"] != -1 {
@@ -364,7 +366,7 @@ func TestObjectOfPrunedProjectIsRefused(t *testing.T) {
 		}
 		if _, err := p.compare(writeTemp(t, "complete: [projects]\n"+text), true); err == nil ||
 			!strings.HasPrefix(errorText(err), want) || !strings.Contains(errorText(err), "--prune deletes") {
-			t.Errorf("Compare() error = %q, want %q", errorText(err), want)
+			t.Errorf("Compare() with --prune: error = %q, want %q and \"--prune deletes\"", errorText(err), want)
 		}
 	}
 }

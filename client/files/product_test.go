@@ -85,7 +85,7 @@ func (p *testProduct) RoundTrip(r *http.Request) (*http.Response, error) {
 			headers = append(headers, name, r.Header.Get(name))
 		}
 	}
-	a := p.Call(p.key, r.Method, r.URL.RequestURI(), string(body), headers...)
+	resp := p.Call(p.key, r.Method, r.URL.RequestURI(), string(body), headers...)
 	if r.Method != http.MethodGet {
 		p.changes = append(p.changes, r.Method+" "+r.URL.Path)
 	}
@@ -96,7 +96,7 @@ func (p *testProduct) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	return &http.Response{
-		StatusCode: a.Status, Header: a.Header, Body: io.NopCloser(strings.NewReader(a.Body)),
+		StatusCode: resp.Status, Header: resp.Header, Body: io.NopCloser(strings.NewReader(resp.Body)),
 		Request: r,
 	}, nil
 }
@@ -123,7 +123,8 @@ type node struct {
 	children []*node
 	// complete are the lists of children that files declare complete.
 	complete []string
-	// raw is the object's list entry without its children. id is the object's ID in paths. Objects in files have neither.
+	// raw is the object's list entry, without what changes although nobody changes the object (fillNode). id is the
+	// object's ID in paths. Objects in files have neither.
 	raw, id string
 }
 
@@ -312,9 +313,9 @@ func withArgument(arguments map[string]any, name string, v any) map[string]any {
 
 // list returns the objects of a list within a node.
 func (n *node) list(member string) (all []*node) {
-	for _, b := range n.children {
-		if b.kind.member == member {
-			all = append(all, b)
+	for _, child := range n.children {
+		if child.kind.member == member {
+			all = append(all, child)
 		}
 	}
 	return all

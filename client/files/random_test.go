@@ -149,16 +149,17 @@ func (g generator) desiredFiles(kinds []*kindSpec, current, parent *node) {
 			continue // the files do not have this list
 		}
 		used := map[string]bool{}
-		for _, w := range existing {
-			used[k.fold(w.name)] = true
-			isUnique := k.member == "plans" && strings.HasPrefix(w.name, "all") || k.member == "plans" &&
-				strings.HasPrefix(w.name, "an-")
+		for _, object := range existing {
+			used[k.fold(object.name)] = true
+			// The files keep the first plan of a metering bucket, which identifies the bucket.
+			isUnique := k.member == "plans" && strings.HasPrefix(object.name, "all") || k.member == "plans" &&
+				strings.HasPrefix(object.name, "an-")
 			if g.chance(0.3) && !isUnique {
 				continue
 			}
-			f := g.modifiedObject(k, w)
+			f := g.modifiedObject(k, object)
 			parent.children = append(parent.children, f)
-			g.desiredFiles(k.children, w, f)
+			g.desiredFiles(k.children, object, f)
 		}
 		for _, name := range namePool[k.member] {
 			if k.member == "plans" {
@@ -187,8 +188,8 @@ func (g generator) desiredFiles(kinds []*kindSpec, current, parent *node) {
 		}
 		if k.member == "subscriptions" && contains(parent.complete, k.member) && !slices.ContainsFunc(parent.list(k.member),
 			func(s *node) bool {
-				return current.list(k.member) != nil && slices.ContainsFunc(current.list(k.member), func(w *node) bool {
-					return w.name == s.name
+				return current.list(k.member) != nil && slices.ContainsFunc(current.list(k.member), func(object *node) bool {
+					return object.name == s.name
 				})
 			}) {
 			parent.complete = append(parent.complete, "plans") // no remaining subscription needs the other plans
@@ -414,7 +415,7 @@ func (g generator) run(t *testing.T, p, target *testProduct) {
 	for name, raw := range current.rawByLocation(map[string]string{}, nil) {
 		_, location, _ := strings.Cut(name[strings.Index(name, " ")+1:], " ")
 		if value, exists := rawAfter[name]; exists && value != raw && !want.touched[location] {
-			t.Errorf("%s is in no file and is now %s, want %s", name, value, raw)
+			t.Errorf("%s, which the plan does not change, is %s after Apply(), want %s", name, value, raw)
 		}
 	}
 	if plan, err = p.compare(dir, prune); err != nil || len(plan.Changes) > 0 {

@@ -124,7 +124,8 @@ func TestProblemsHavePositions(t *testing.T) {
 	}
 }
 
-// TestSecretLineIsNotShown checks that no excerpt contains a line with a secret, for any problem in this line.
+// TestSecretLineIsNotShown checks that InvalidError.Source returns nothing for a problem in a line with a secret, and
+// that no message contains the secret.
 func TestSecretLineIsNotShown(t *testing.T) {
 	t.Parallel()
 	_, err := files.Read(t.Context(), writeTemp(t, "projects:\n  - name: shop\n    branches:\n      - name: main\n      "+
@@ -171,7 +172,7 @@ func TestUnusualFilesAreRead(t *testing.T) {
 		"empty field": "keyBuckets: [{name: partners, description: null, tags: }]",
 	} {
 		if _, err := files.Read(t.Context(), writeTemp(t, text)); err != nil {
-			t.Errorf("%s: error = %s, want none", name, errorText(err))
+			t.Errorf("%s: Read() error = %s, want none", name, errorText(err))
 		}
 	}
 }
@@ -181,7 +182,7 @@ func TestUnusualFilesAreRead(t *testing.T) {
 func TestIrregularFileIsRefused(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("links need a right there")
+		t.Skip("on Windows, the creation of links needs a privilege")
 	}
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "other.yaml")
 	if err := os.WriteFile(outside, []byte("keyBuckets: []"), 0o600); err != nil {
@@ -252,8 +253,9 @@ func TestImmutableFieldChangeIsRefused(t *testing.T) {
 	}
 }
 
-// TestEqualValuesAreNotChanged checks that Compare plans no change for values that differ only in their order, number
-// notation or time zone. It also checks that no digit is lost.
+// TestEqualValuesAreNotChanged checks that Compare plans no change for values that differ only in the order of their
+// members, the notation of numbers, the time zone, or a fraction of a millisecond. It also checks that no digit is
+// lost.
 func TestEqualValuesAreNotChanged(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t, "a")
