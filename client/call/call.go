@@ -131,7 +131,7 @@ type Response struct {
 }
 
 // Decode decodes a response of the API, or a part of it. Its error says where the response differs from the expected
-// form. It differs if another version of the API has sent it, or a server that is no management API.
+// form. A response can differ because another version of the API, or another server, has sent it.
 func Decode(document []byte, out any) error {
 	err := json.Unmarshal(document, out)
 	if err == nil {

@@ -43,7 +43,7 @@ import (
 // DefaultAddr is the default address on which projects are served.
 const DefaultAddr = "127.0.0.1:8787"
 
-// DefaultUnits is the default number of units of each meter that a customer has per month.
+// DefaultUnits is how many units of each meter a customer can use per month by default.
 const DefaultUnits = 1_000_000
 
 // Options are the options of Run.
@@ -52,8 +52,8 @@ type Options struct {
 	Folder string
 	// Addr is the address to listen on, host:port. Port 0 means any free port, and "" means DefaultAddr.
 	Addr string
-	// Hosts are additional host names that requests may have. localhost, names below localhost, and IP addresses are
-	// always allowed. All other hosts are refused: otherwise another site could let its own name resolve to this
+	// Hosts are additional host names that requests may have. localhost, names that end in .localhost, and IP addresses
+	// are always allowed. All other hosts are refused: otherwise another site could let its own name resolve to this
 	// machine, and its page could read the responses.
 	Hosts []string
 	// EnvFile is a file with the project's variables, NAME=VALUE on a line each. "" means no file. Run detects changes
@@ -62,7 +62,7 @@ type Options struct {
 	// KeyFile is the file that stores the keys of consumers. If the file is missing, it is created with mode 0600 as
 	// soon as there is a key. With "", keys are not stored and each run creates new ones.
 	KeyFile string
-	// Units is the number of units of each meter that a customer has in a calendar month (UTC), 0 for DefaultUnits.
+	// Units is how many units of each meter a customer can use in a calendar month (UTC), 0 for DefaultUnits.
 	Units int64
 	// Certificates are the client certificates for upstreams, by the names that the project uses.
 	Certificates map[string]project.ClientCertificate
@@ -114,8 +114,8 @@ type server struct {
 }
 
 // Run serves a folder until ctx ends. It then waits for the requests in flight. It returns nil if they end within
-// drainTimeout. It returns a *UsageError for invalid options, and other errors for failures of the operating system.
-// Errors in a project are reported, and Run continues.
+// drainTimeout, and an error otherwise. It returns a *UsageError for invalid options, and other errors for failures of
+// the operating system. Errors in a project are reported, and Run continues.
 func Run(ctx context.Context, o Options) error {
 	s, err := newServer(ctx, o)
 	if err != nil {

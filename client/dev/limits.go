@@ -13,8 +13,8 @@ import (
 // have the same limit.
 const receiptUses = 16
 
-// limits counts rate limits and quotas exactly, in the memory of this process. The client does not link package
-// allowance, which counts for many processes in a table.
+// limits enforces rate limits and quotas exactly, with counters in the memory of this process. The client does not link
+// package allowance, which counts for many processes in a table.
 type limits struct {
 	now func() time.Time
 
@@ -47,7 +47,7 @@ func newLimits(now func() time.Time) *limits {
 
 // Take implements policy.Allowances.
 func (l *limits) Take(_ context.Context, a policy.Allowance) (policy.Decision, error) {
-	// Windows are fixed since 1970, as in the product.
+	// Windows begin at multiples of their length since 1970, as in the product.
 	from := time.UnixMilli(0).Add(l.now().Sub(time.UnixMilli(0)).Truncate(a.Window))
 	d, _ := l.take(counterKey{"limit/" + a.Name, from, from.Add(a.Window)}, a.Limit, 1, "")
 	return d, nil

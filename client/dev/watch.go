@@ -15,8 +15,9 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// The folder is polled, without the system's file notifications: examining the few files of a project takes less time
-// than a request. Polling detects every save, also one by renaming, by a checkout, over a network, and in a container.
+// The watcher polls the folder, and does not use the file notifications of the system. Polling detects every save, also
+// one by renaming, by a checkout, over a network, and in a container. Examining the few files of a project takes less
+// time than serving a request.
 const (
 	// pollInterval is the polling interval.
 	pollInterval = 50 * time.Millisecond
@@ -24,8 +25,8 @@ const (
 	settleTime = 40 * time.Millisecond
 	// maxSettleTime is the maximum time until the files are read, if they change all the time.
 	maxSettleTime = 250 * time.Millisecond
-	// timestampResolution is the resolution of the coarsest clocks of file systems: a later change within this time can
-	// leave the file with the same time and size. After this time the files are read and compared again.
+	// timestampResolution is the resolution of the coarsest clocks of file systems. A second change of a file within this
+	// time may not change its modification time and size. So the files are read again when this time is over.
 	timestampResolution = time.Second
 )
 

@@ -36,6 +36,7 @@ func (w *walk) privateRegistry(name string) (host string, err error) {
 // read.
 const maxURLLength = 512
 
+// privateHost returns the first host in a text that isPrivate reports, "" for none.
 func privateHost(r io.Reader) (string, error) {
 	buf := make([]byte, 0, 64<<10)
 	for {

@@ -128,7 +128,8 @@ func (o *Output) Document(ctx context.Context, document []byte, table func() (Gr
 	return o.write(text)
 }
 
-// Entry writes one of many documents as one line of JSON, in any format, or writes the result of the query.
+// Entry writes one of many documents as one line of JSON, even if the format is Table or YAML. If there is a query,
+// Entry writes the result of the query instead.
 func (o *Output) Entry(ctx context.Context, document []byte) error {
 	if o.query != nil {
 		text, err := o.runQuery(ctx, document)

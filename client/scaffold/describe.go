@@ -143,8 +143,8 @@ func stringValue(value jsontext.Value) string {
 	return string(text)
 }
 
-// firstServer returns the first server address of a description to which routes can forward, "" for none. Routes cannot
-// forward to an address with variables.
+// firstServer returns the first address in the description's servers to which routes can forward, "" for none. Routes
+// cannot forward to an address with variables.
 func firstServer(root []member) string {
 	servers := memberValue(root, "servers")
 	if servers.Kind() != jsontext.KindBeginArray {
