@@ -246,11 +246,12 @@ func toJSON(value any) string {
 	return string(data)
 }
 
-// keyPolicy and limitPolicy return the policies that the tests use.
+// keyPolicy returns the policy who, which requires a key of the bucket shop.
 func keyPolicy() map[string]any {
 	return policyEntry("who", "api-key-inbound", "ApiKeyInboundPolicy", "runtime", map[string]any{"bucketName": "shop"})
 }
 
+// limitPolicy returns the policy limit, which allows each consumer this number of requests per day.
 func limitPolicy(requests int) map[string]any {
 	return policyEntry("limit", "rate-limit-inbound", "RateLimitInboundPolicy", "runtime",
 		map[string]any{"rateLimitBy": "user", "requestsAllowed": requests, "timeWindowMinutes": 1440, "mode": "strict"})

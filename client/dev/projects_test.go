@@ -19,7 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// exampleFiles returns the files of a project in the folder examples. Its upstream is replaced with upstream.
+// exampleFiles returns the files of a project in the folder examples. Its routes forward to upstream.
 func exampleFiles(t testing.TB, name, upstream string) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..", "examples", name)
@@ -112,7 +112,8 @@ func TestEveryExampleIsServed(t *testing.T) {
 	}
 }
 
-// TestTunneledServiceIsUnavailable checks that a request to a service behind a tunnel gets an error with a detail.
+// TestTunneledServiceIsUnavailable checks that a request to a service behind a tunnel gets an error with a detail: this
+// server has no tunnels.
 func TestTunneledServiceIsUnavailable(t *testing.T) {
 	s := start(t, exampleFiles(t, "stock", newEchoUpstream(t)))
 	status, body := s.do(http.MethodGet, "/shelves/7", "")

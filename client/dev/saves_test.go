@@ -71,8 +71,8 @@ func TestFastSavesAreServed(t *testing.T) {
 	s.waitForResponse("/200", "", http.StatusOK, "upstream /200")
 }
 
-// TestSaveWithSameTimeAndSizeIsServed checks that a save is served that changes neither the time nor the size of the
-// file, so that the fingerprint cannot detect it.
+// TestSaveWithSameTimeAndSizeIsServed checks that a save is served although it changes neither the time nor the size of
+// the file, so that the fingerprint cannot detect it.
 func TestSaveWithSameTimeAndSizeIsServed(t *testing.T) {
 	upstreamURL := newEchoUpstream(t)
 	s := start(t, map[string]string{routes: routesFile(route{path: "/a", upstream: upstreamURL})})
@@ -178,8 +178,8 @@ func TestInvalidFirstVersionIsReportedToClients(t *testing.T) {
 	s.waitForMessage("mended")
 }
 
-// TestFolderErrorIsReported checks that a deleted folder is reported in one line and does not stop the server. The last
-// version must be served until the folder exists again.
+// TestFolderErrorIsReported checks that a folder or file that is deleted, invalid or unreadable is reported and does
+// not stop the server. The last version must be served until the folder is valid again.
 func TestFolderErrorIsReported(t *testing.T) {
 	upstreamURL := newEchoUpstream(t)
 	good := routesFile(route{path: "/a", upstream: upstreamURL})
@@ -229,7 +229,7 @@ func TestFolderErrorIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && (strings.Contains(name, "link") || name == "a pipe") {
-				t.Skip("links need a right there")
+				t.Skip("on Windows, the creation of links needs a privilege")
 			}
 			s := start(t, map[string]string{routes: good})
 			test.do(t, s)
@@ -245,7 +245,7 @@ func TestFolderErrorIsReported(t *testing.T) {
 	}
 	t.Run("an unreadable file", func(t *testing.T) {
 		if os.Getuid() == 0 || runtime.GOOS == "windows" {
-			t.Skip("everything can be read")
+			t.Skip("root can read each file, and Windows has no modes of files")
 		}
 		s := start(t, map[string]string{routes: good})
 		must(t, os.Chmod(file(s), 0))

@@ -133,7 +133,7 @@ func TestUploadedFiles(t *testing.T) {
 			[]string{".gitignore", "build/keep.js", routes, "docs/guide.md", "logs/keep.log", "node_modules/a/index.js"},
 		},
 		{
-			"ignored folder",
+			"exceptions from ignored folders",
 			map[string]string{".gitignore": "build/**\n!build/keep.js\ndocs/\n!docs\n"},
 			[]string{".gitignore", "build/keep.js", routes, "docs/guide.md", "logs/keep.log", "node_modules/a/index.js"},
 		},
@@ -166,8 +166,8 @@ func TestUploadedFiles(t *testing.T) {
 	}
 }
 
-// TestParentIgnoreFilesApply opens a project below the top of its repository by several paths, and checks that the
-// ignore files of its parent folders apply.
+// TestParentIgnoreFilesApply opens a project below the top of its repository through a link, and checks that the ignore
+// files of its parent folders in the repository apply.
 func TestParentIgnoreFilesApply(t *testing.T) {
 	home := t.TempDir()
 	top := filepath.Join(home, "repository")
@@ -235,7 +235,8 @@ func TestSummaryListsExcludedFiles(t *testing.T) {
 	}
 }
 
-// TestArchiveIsReproducible checks that an archive has the same bytes at other times and in other folders.
+// TestArchiveIsReproducible checks that an archive of the same files has the same bytes in another folder, and with
+// other times and modes of the files.
 func TestArchiveIsReproducible(t *testing.T) {
 	files := map[string]string{
 		routes: "{}", "b/c.txt": "c", "b.txt": "b", "a/": "",
@@ -257,7 +258,7 @@ func TestArchiveIsReproducible(t *testing.T) {
 	got := readArchive(t, archives[0].Bytes())[metadataFile]
 	if got != `{"branch":"main","repoUrl":"https://git.example.com/shop","sha":"abc"}`+
 		"\n" {
-		t.Errorf("%s = %s, want the branch, the repository without its password, and the commit", metadataFile, got)
+		t.Errorf("%s = %s, want the branch, the repository and the commit", metadataFile, got)
 	}
 }
 
@@ -351,7 +352,7 @@ func TestOpenRefusesNonFolder(t *testing.T) {
 		file + "-none": fmt.Sprintf("there is no folder %q: name the folder that config/ is in", file+"-none"),
 	} {
 		if _, err := Open(t.Context(), dir); err == nil || want != "" && err.Error() != want {
-			t.Errorf("Open(%s) error = %v, want an error %q", dir, err, want)
+			t.Errorf("Open(%s) error = %v, want %q (any error if this is empty)", dir, err, want)
 		}
 	}
 }

@@ -30,8 +30,7 @@ var (
 	}
 )
 
-// pattern returns a random line of an ignore file. It avoids the known differences from git: a character class with a
-// slash, and "**" after other characters.
+// pattern returns a random line of an ignore file. It avoids the patterns that have another effect in git (ignore.go).
 func pattern(r *rapid.T) string {
 	line := strings.Join(rapid.SliceOfN(rapid.SampledFrom(patternParts), 1, 3).Draw(r, "parts"), "/")
 	if strings.Contains(line, "[a-/") {

@@ -152,7 +152,7 @@ func TestUnreadableFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTooLargeArchiveIsRefused checks the limits of the compressed and the uncompressed size.
+// TestTooLargeArchiveIsRefused checks the limits of the compressed size and of the compression ratio.
 func TestTooLargeArchiveIsRefused(t *testing.T) {
 	p := newProject(t, map[string]string{"a": strings.Repeat("x", 1<<20), "b": "x"})
 	for budget, limits := range map[string]func(*project.Limits){
