@@ -285,7 +285,7 @@ func TestSwitchingProtocolsIsRefused(t *testing.T) {
 // at the page that has no next cursor.
 func TestListEndsWithoutNextCursor(t *testing.T) {
 	t.Parallel()
-	for name, total := range map[string]int{"removed meanwhile": 1, "added meanwhile": 9} {
+	for name, total := range map[string]int{"entries removed meanwhile": 1, "entries added meanwhile": 9} {
 		var n atomic.Int32
 		api, _, _ := newTestAPI(t, func(w http.ResponseWriter, r *http.Request) {
 			switch n.Add(1); r.FormValue("after") {
@@ -300,7 +300,7 @@ func TestListEndsWithoutNextCursor(t *testing.T) {
 		got, err := api.List(t.Context(), "ApiKeyConsumersService_list", map[string]any{"bucketName": "b"})
 		if want := fmt.Sprintf(`{"data":[{"name":"a"},{"name":"b"},{"name":"c"}],"total":%d}`, total); err != nil ||
 			string(got) != want || n.Load() != 2 {
-			t.Errorf("List() with %s = %s, %v after %d requests, want %s after 2", name, got, err, n.Load(), want)
+			t.Errorf("%s: List() = %s, %v after %d requests, want %s after 2", name, got, err, n.Load(), want)
 		}
 	}
 }

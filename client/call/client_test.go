@@ -50,7 +50,7 @@ func TestLoopbackNameNeverReachesOtherMachine(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 	if queries.Load() == 0 {
-		t.Skip("this system knows the name by itself")
+		t.Skip("this system resolves loopback names without the DNS")
 	}
 	if err == nil || !strings.Contains(err.Error(), "the DNS leads to another one") {
 		t.Errorf("a request to a loopback name that leads to another machine: error = %v, want a refusal", err)
@@ -79,7 +79,8 @@ func newMaliciousDNS(t *testing.T) (address string, queries *atomic.Int32) {
 	return c.LocalAddr().String(), queries
 }
 
-// maliciousDNSResponse returns the response to a question for an address, and an empty response to any other question.
+// maliciousDNSResponse returns the response to a question for an IPv4 address, and an empty response to any other
+// question.
 func maliciousDNSResponse(query []byte) []byte {
 	end := 12
 	for end < len(query) && query[end] != 0 {

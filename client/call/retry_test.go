@@ -147,7 +147,8 @@ func sendEndlessBody(w http.ResponseWriter) {
 	}
 }
 
-// TestRepeatableRequestIsRetried counts the requests for each kind of failure.
+// TestRepeatableRequestIsRetried checks the result, the number of requests, the waits and the idempotency keys for each
+// kind of failure.
 func TestRepeatableRequestIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range retryTests {

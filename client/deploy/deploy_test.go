@@ -39,11 +39,11 @@ type fakeInstallation struct {
 	id             string // the build's status ID
 	got            []byte // the uploaded archive
 	uploads        int
-	urlRequests    int // the number of requests for an upload address
-	metadata       http.Header
+	urlRequests    int         // the number of requests for an upload address
+	metadata       http.Header // the header of the last upload
 	// onStatusRequest is called before the response to each status request. It may be nil.
 	onStatusRequest func(r *http.Request)
-	states          []string
+	states          []string // the reported steps, each with its status
 }
 
 func newInstallation(t *testing.T) *fakeInstallation {
@@ -218,7 +218,7 @@ func TestUploadToUntrustedURLIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.deployer.API.HTTP = &http.Client{Transport: httpRedirector(i.deployer.API.Access.Origin.Host)}
+	i.deployer.API.HTTP = &http.Client{Transport: plainHTTPRewriter(i.deployer.API.Access.Origin.Host)}
 	i.deployer.API.Access.Origin = origin
 	if _, err := i.deployer.Upload(t.Context(), newSource("x")); err == nil ||
 		!strings.Contains(err.Error(), "plain HTTP") || i.uploads > 0 {
@@ -227,10 +227,10 @@ func TestUploadToUntrustedURLIsRefused(t *testing.T) {
 	}
 }
 
-// httpRedirector is an http.RoundTripper that sends requests for any https host to this host by http.
-type httpRedirector string
+// plainHTTPRewriter is an http.RoundTripper that sends requests for any https host to this host by http.
+type plainHTTPRewriter string
 
-func (h httpRedirector) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h plainHTTPRewriter) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host = "http", string(h)
 	return http.DefaultTransport.RoundTrip(r)
 }
@@ -386,7 +386,7 @@ func TestInterruptedDeployIsExplained(t *testing.T) {
 }
 
 // TestFailedStatusRequestIsExplained checks that the error says how to follow the build if the installation refuses a
-// status request or fails. If the API has no status of the build, the error must not say so.
+// status request or fails. If the API has no status of the build, the error must not say how to follow it.
 func TestFailedStatusRequestIsExplained(t *testing.T) {
 	t.Parallel()
 	for status, wantFollowHint := range map[int]bool{

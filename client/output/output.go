@@ -247,7 +247,8 @@ type failure struct {
 	ExitCode exit.Code `json:"exitCode"`
 }
 
-// Fail reports why a command failed. With the format JSON it writes one document, and otherwise the text of err.
+// Fail reports why a command failed. With the format JSON it writes one document. Otherwise it writes each line of
+// err's text as an error message.
 func (o *Output) Fail(err error) {
 	if o.options.Format != JSON {
 		o.messages.Fail(errors.New(PrintableLines(credential.Redact(err.Error()))))

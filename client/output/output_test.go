@@ -99,6 +99,7 @@ func TestEntryIsOneLine(t *testing.T) {
 		options output.Options
 		want    string
 	}{
+		{output.Options{Format: output.Table}, `{"n":1.50,"text":"a\nb\u202e\u009b"}`},
 		{output.Options{Format: output.JSON}, `{"n":1.50,"text":"a\nb\u202e\u009b"}`},
 		{output.Options{Format: output.YAML}, `{"n":1.50,"text":"a\nb\u202e\u009b"}`},
 		{output.Options{Query: "."}, `{"n":1.50,"text":"a\nb\u202e\u009b"}`},
@@ -280,8 +281,8 @@ type documentError string
 func (d documentError) Error() string    { return string(d) }
 func (d documentError) Document() []byte { return []byte(d) }
 
-// TestUntrustedProblemIsEscaped checks the output for problems of a server that echoes requests, hides them in escapes,
-// or sends bytes that are not UTF-8. The output must be valid and escaped text without the key.
+// TestUntrustedProblemIsEscaped checks the output for problems of a server that echoes the key, with or without percent
+// escapes, or sends bytes that are not UTF-8. The output must be valid and escaped text without the key.
 func TestUntrustedProblemIsEscaped(t *testing.T) {
 	t.Parallel()
 	const key = "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000"

@@ -155,8 +155,8 @@ func TestResolvePrecedence(t *testing.T) {
 	}
 }
 
-// TestCheckKeyAcceptsOnlyAccountKeys checks that CheckKey refuses other secrets, which variables of the same names may
-// contain on a server. The error must not contain the secret.
+// TestCheckKeyAcceptsOnlyAccountKeys checks that CheckKey refuses other secrets. On a server, the same environment
+// variables may name a file with another secret. The error must not contain the secret.
 func TestCheckKeyAcceptsOnlyAccountKeys(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, credential.AccountKey)
@@ -282,7 +282,7 @@ func TestProfilesFileIsPrivate(t *testing.T) {
 func TestSaveIsAtomic(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("a file that is open is not replaced there")
+		t.Skip("Windows cannot replace a file that is open")
 	}
 	path := filepath.Join(t.TempDir(), "profiles.json")
 	all := &profile.Profiles{Profiles: map[string]profile.Profile{"a": {URL: "https://a.example.com", Key: "x"}}}
@@ -307,8 +307,8 @@ func TestSaveIsAtomic(t *testing.T) {
 	}
 }
 
-// TestSaveFollowsSymlink checks that Save writes to the target of a symbolic link, such as one to a repository for
-// settings. A key that is removed must be removed from the target, and the link must stay.
+// TestSaveFollowsSymlink checks that Save writes to the target of a symbolic link, such as a link into a repository
+// with settings. A key that is removed must be removed from the target, and the link must stay.
 func TestSaveFollowsSymlink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -56,7 +56,8 @@ func TestSecretStaysHiddenAfterStop(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := tty.Close(); err != nil { // only the child then has it open, so the read here ends with the child
+	// After this, only the child has the terminal open. So reading the screen ends when the child ends.
+	if err := tty.Close(); err != nil {
 		t.Error(err)
 	}
 	defer time.AfterFunc(20*time.Second, func() { _ = child.Process.Kill() }).Stop()
@@ -68,7 +69,7 @@ func TestSecretStaysHiddenAfterStop(t *testing.T) {
 		}
 	}
 	expectPrompt()
-	checkEcho("when it is asked for", true)
+	checkEcho("after the first prompt", true)
 	for range 2 {
 		if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -84,7 +85,7 @@ func TestSecretStaysHiddenAfterStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		expectPrompt()
-		checkEcho("when it goes on", true)
+		checkEcho("after the process has continued", true)
 	}
 	if _, err := keyboard.WriteString("gwa_planted\n"); err != nil {
 		t.Fatal(err)
@@ -96,5 +97,5 @@ func TestSecretStaysHiddenAfterStop(t *testing.T) {
 	if err := child.Wait(); err != nil {
 		t.Errorf("the process ends with %v and shows %q, want exit code 0", err, remaining)
 	}
-	checkEcho("when it is answered", false)
+	checkEcho("after the input", false)
 }

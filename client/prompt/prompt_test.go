@@ -34,9 +34,9 @@ func TestPromptNeedsTerminal(t *testing.T) {
 	for _, ci := range []string{"", "true"} {
 		var shown bytes.Buffer
 		p := prompt.Prompter{In: in, Out: &shown, Getenv: func(string) string { return ci }}
-		_, first := p.Ask(t.Context(), "The name", "--name")
-		_, second := p.Secret(t.Context(), "The key", "--name")
-		for _, err := range []error{first, second, p.Confirm(t.Context(), "It goes", "prod", "--name")} {
+		_, askErr := p.Ask(t.Context(), "The name", "--name")
+		_, secretErr := p.Secret(t.Context(), "The key", "--name")
+		for _, err := range []error{askErr, secretErr, p.Confirm(t.Context(), "It goes", "prod", "--name")} {
 			if exit.CodeOf(err) != exit.Usage || !strings.Contains(err.Error(), "--name") || shown.Len() > 0 {
 				t.Errorf("prompt without a terminal and with CI=%q: error = %v, output %q, want code %d, --name, and no output",
 					ci, err, &shown, exit.Usage)
