@@ -28,7 +28,7 @@ func (p *planner) matchByPlans(
 		plans[id] = list
 	}
 	ids := slices.Sorted(maps.Keys(plans))
-	shared := func(o *object, id string) (n int) {
+	countShared := func(o *object, id string) (n int) {
 		for name := range o.children[member] {
 			if plans[id][name] != nil {
 				n++
@@ -43,7 +43,7 @@ func (p *planner) matchByPlans(
 	}
 	for _, o := range objects {
 		i := slices.IndexFunc(ids, func(id string) bool {
-			return assigned[id] == nil && len(plans[id]) == len(o.children[member]) && shared(o, id) == len(plans[id]) &&
+			return assigned[id] == nil && len(plans[id]) == len(o.children[member]) && countShared(o, id) == len(plans[id]) &&
 				len(plans[id]) > 0
 		})
 		if i >= 0 {
@@ -58,22 +58,22 @@ func (p *planner) matchByPlans(
 				if exact[id] != nil {
 					return 0
 				}
-				return shared(o, id)
+				return countShared(o, id)
 			})
 		}
 	}
 	narrowCandidates(candidates)
 	for _, o := range objects {
-		switch candidates := candidates[o]; {
-		case len(candidates) == 0:
-		case len(candidates) > 1:
+		switch best := candidates[o]; {
+		case len(best) == 0:
+		case len(best) > 1:
 			p.addProblem(o.at, "Two metering buckets have plans that are named here, %s and %s: name more plans of one of them.",
-				candidates[0], candidates[1])
-		case assigned[candidates[0]] != nil:
+				best[0], best[1])
+		case assigned[best[0]] != nil:
 			p.addProblem(o.at, "The plans of this metering bucket are in the same one as those of %s: put them together.",
-				assigned[candidates[0]].name)
+				assigned[best[0]].name)
 		default:
-			assign(o, candidates[0])
+			assign(o, best[0])
 		}
 	}
 	for _, id := range ids {

@@ -107,14 +107,16 @@ const planFormat = 2
 // planner holds the state of one call of Compare.
 type planner struct {
 	*accountClient
-	files     *Files
-	options   Options
-	plan      *Plan
+	files   *Files
+	options Options
+	plan    *Plan
+	// deletions are the changes that delete objects. They come last in the plan, in reverse order. So a subscription is
+	// deleted before its metering plan.
 	deletions []Change
 	problems  []project.Problem
 	// planIDs are the IDs of metering plans by their remoteObject.key, for subscriptions. The ID of a metering plan that
-	// does not exist yet is "". createdProjects and deletedProjects are the names of the projects that the result of
-	// Compare creates and deletes.
+	// does not exist yet is "". createdProjects and deletedProjects are the names of the projects that Compare plans to
+	// create and to delete.
 	planIDs                          map[string]string
 	createdProjects, deletedProjects map[string]bool
 	// nameClaims has the unique names of the objects whose Separate field is compared or deleted. unchanged are the
@@ -182,15 +184,16 @@ func (p *planner) compareChildren(ctx context.Context, kinds []*Kind, desired *o
 			return err
 		}
 		for _, o := range desired.list(k.Member) {
-			found := existing[k.normalize(o.name)]
-			delete(existing, k.normalize(o.name))
-			if found, err = p.compareObject(ctx, o, remote, found); err != nil {
+			name := k.normalize(o.name)
+			remoteChild, err := p.compareObject(ctx, o, remote, existing[name])
+			if err != nil {
 				return err
 			}
-			if found == nil {
+			delete(existing, name)
+			if remoteChild == nil {
 				continue
 			}
-			if err := p.compareChildren(ctx, k.Children, o, found); err != nil {
+			if err := p.compareChildren(ctx, k.Children, o, remoteChild); err != nil {
 				return err
 			}
 		}
@@ -217,7 +220,7 @@ func (p *planner) listExisting(
 	switch {
 	case k.List == "":
 		existing := map[string]*remoteObject{}
-		for _, o := range desired.list(k.Member) { // objects without a list always exist
+		for _, o := range desired.list(k.Member) { // these objects are taken to exist always
 			existing[k.normalize(o.name)] = &remoteObject{kind: k, name: o.name, id: o.name, parent: remote, isNew: remote.isNew}
 		}
 		return existing, nil
