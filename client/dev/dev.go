@@ -125,13 +125,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{
+	httpServer := &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients cause most errors of connections
 	}
 	w := s.newWatcher(ctx) // new connections wait until the first version is built
 	serveErr := make(chan error, 1)
-	go func() { serveErr <- server.Serve(listener) }()
+	go func() { serveErr <- httpServer.Serve(listener) }()
 	watchCtx, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	watchDone := make(chan struct{})
@@ -152,12 +152,12 @@ func Run(ctx context.Context, o Options) error {
 	<-watchDone
 	drainCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	return s.shutDown(drainCtx, server)
+	return s.shutDown(drainCtx, httpServer)
 }
 
 // shutDown waits for the requests in flight until ctx ends. If some of them have not ended then, it closes their
 // connections and returns an error.
-func (s *server) shutDown(ctx context.Context, server *http.Server) error {
+func (s *server) shutDown(ctx context.Context, httpServer *http.Server) error {
 	defer s.flush()
 	s.messages.printf("stopping: requests that are under way have %s to end", drainTimeout)
 	upgradesClosed := make(chan struct{})
@@ -165,10 +165,10 @@ func (s *server) shutDown(ctx context.Context, server *http.Server) error {
 		defer close(upgradesClosed)
 		s.inFlight.endUpgrades(ctx)
 	}()
-	err := server.Shutdown(ctx)
+	err := httpServer.Shutdown(ctx)
 	<-upgradesClosed
 	if errors.Is(err, context.DeadlineExceeded) {
-		_ = server.Close()
+		_ = httpServer.Close()
 		return fmt.Errorf("some requests had not ended after %s, and were cut off", drainTimeout)
 	}
 	if err != nil {
@@ -266,6 +266,7 @@ func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
+// listen listens on Options.Addr and sets origin. It warns if other machines can connect.
 func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.options.Addr)
 	switch {
