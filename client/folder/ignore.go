@@ -37,8 +37,8 @@ const (
 // whether the path is a folder.
 const endMark = "\x00"
 
-// rules are the rules of an ignore file.
-type rules struct {
+// ignoreRules are the rules of one ignore file.
+type ignoreRules struct {
 	// base is the folder of the ignore file, as a path within the project. It is "" for the project's folder, and for a
 	// file above the project's folder.
 	base string
@@ -50,12 +50,12 @@ type rules struct {
 	matcher     *gitignore.Matcher
 }
 
-func parseRules(base, projectPath, displayName string, text []byte) (rules, error) {
-	r := rules{base: base, projectPath: projectPath, displayName: displayName, matcher: gitignore.New("")}
+func parseRules(base, projectPath, displayName string, text []byte) (ignoreRules, error) {
+	r := ignoreRules{base: base, projectPath: projectPath, displayName: displayName, matcher: gitignore.New("")}
 	lines := bytes.Split(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), []byte("\n"))
 	for i, line := range lines {
 		if len(line) > maxIgnoreLine {
-			return rules{}, fmt.Errorf("line %d of %s has more than %d bytes, which no pattern needs: shorten it", i+1,
+			return ignoreRules{}, fmt.Errorf("line %d of %s has more than %d bytes, which no pattern needs: shorten it", i+1,
 				displayName, maxIgnoreLine)
 		}
 		lines[i] = []byte(anchorPattern(string(line)))
@@ -141,7 +141,7 @@ func endsEscaped(text string) bool {
 }
 
 // match returns the decision of an ignore file about a path. The last line that matches the path decides.
-func (r rules) match(name string, folder bool) (ignored, matched bool, reason string) {
+func (r ignoreRules) match(name string, folder bool) (ignored, matched bool, reason string) {
 	if r.projectPath != "" {
 		name = r.projectPath + "/" + name
 	} else if r.base != "" {
@@ -182,7 +182,7 @@ func (w *walk) readRules() error {
 		return nil
 	}
 	r, err := parseRules("", "", "no ignore file", []byte("node_modules"))
-	w.rules = []rules{r}
+	w.rules = []ignoreRules{r}
 	return err
 }
 

@@ -59,10 +59,10 @@ type walk struct {
 	metadata Metadata
 	root     *os.Root
 
-	// ignoreFile is the name of the ignore files that are read within the project. rules has the rules of the ignore
-	// files that apply to the current folder. Later ones override earlier ones.
+	// ignoreFile is the name of the ignore files that are read within the project. rules are those of the ignore files
+	// that apply to the current folder. Later files override earlier files.
 	ignoreFile string
-	rules      []rules
+	rules      []ignoreRules
 	// ancestors are the folders from the project's folder to the current folder.
 	ancestors []fs.FileInfo
 	// lowerNames has the names that were read so far, by their lower-case forms.
@@ -134,11 +134,11 @@ func (w *walk) gather(ctx context.Context) iter.Seq[project.Entry] {
 func (w *walk) addFolder(name string, info fs.FileInfo, add func(entry) bool) bool {
 	w.ancestors = append(w.ancestors, info)
 	defer func() { w.ancestors = w.ancestors[:len(w.ancestors)-1] }()
-	hasRules, err := w.readFolderRules(name)
+	hasIgnoreFile, err := w.readFolderRules(name)
 	if err != nil {
 		return w.reportProblem(name, toSentence(err.Error()))
 	}
-	if hasRules {
+	if hasIgnoreFile {
 		defer func() { w.rules = w.rules[:len(w.rules)-1] }()
 	}
 	children, err := w.readNames(name)
