@@ -35,7 +35,8 @@ const (
 
 // doWithRetry sends a request and returns its response. After status 429 it waits at least as long as the response
 // demands, and repeats the request. If the request is repeatable, doWithRetry also repeats it after an error that is
-// not permanent, an incomplete response, and status 502, 503 or 504.
+// not permanent, an incomplete response, and status 502, 503 or 504. If the outcome of a deletion is unknown and its
+// repetition finds no object, the deletion counts as successful.
 func (a *API) doWithRetry(
 	ctx context.Context, t *apitools.Tool, newRequest func(context.Context) (*http.Request, error),
 ) (*Response, error) {
@@ -47,7 +48,7 @@ func (a *API) doWithRetry(
 		}
 		resp, err := a.doOnce(r)
 		if outcomeUnknown && resp != nil && resp.Status == http.StatusNotFound && t.Method == http.MethodDelete {
-			// An earlier attempt has deleted the object, and its response was lost.
+			// An earlier attempt has probably deleted the object, and its response was lost.
 			return &Response{Status: http.StatusNoContent, Header: resp.Header}, nil
 		}
 		var reason string
