@@ -65,7 +65,7 @@ const (
 	failed     = "ERROR"
 )
 
-// Result is the result of a build.
+// Result is the result of a build. Status is SUCCESS, ERROR, or a status that this client does not know.
 type Result struct {
 	Project  string `json:"project"`
 	StatusID string `json:"statusId"`

@@ -118,6 +118,7 @@ func readKeys(file string) ([]keyEntry, error) {
 
 // addBuckets adds to an artifact the buckets that its policies name. In each bucket without keys, it creates a consumer
 // with a key. It returns the new keys, also if it returns an error because the file of keys cannot be read or written.
+// It also records the meters that the policies name.
 func (c *customers) addBuckets(a *project.Artifact) (created []keyEntry, err error) {
 	meters, needed := map[string]int64{}, map[string]bool{}
 	for name, p := range a.Policies {

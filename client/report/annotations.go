@@ -123,7 +123,7 @@ func fingerprint(r Report, f finding) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// rule is the category of a problem.
+// rule is the category of a problem. Reports for programs call it a rule or a check.
 type rule struct{ id, name string }
 
 var (

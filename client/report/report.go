@@ -1,4 +1,4 @@
-// Package report writes the problems of a project: as text with excerpts of the files for people, and in the formats of
+// Package report writes the problems of a project: as text with excerpts of the files for people, and in formats for
 // programs (GitHub annotations, GitLab code quality reports, SARIF).
 //
 // It writes local problems and problems of a remote build in the same form. The caller provides the content of the
@@ -18,10 +18,10 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Source returns the part of a file around a place. It returns false if the file is unknown.
+// Source returns the part of a file around a place. It returns false if it has no such part.
 type Source func(file string, line, column int) (project.Excerpt, bool)
 
-// FromFiles returns a Source for files in memory.
+// FromFiles returns a Source for files in memory. Its excerpts are whole files.
 func FromFiles(files project.Files) Source {
 	return func(file string, _, _ int) (project.Excerpt, bool) {
 		text, ok := files[file]

@@ -25,10 +25,10 @@ var methods = []string{"get", "put", "post", "delete", "options", "head", "patch
 // routeMember is the member of an operation that makes it a route.
 const routeMember = "x-gateway-route"
 
-// AddRoutes adds routes to a description of an API (OpenAPI 3 in JSON or YAML): each operation without a route forwards
-// to the upstream, with the operation's own path. All other members keep their order, and numbers keep their digits. If
-// upstream is "", AddRoutes uses the first server to which routes can forward. routes is the number of operations that
-// have become routes.
+// AddRoutes adds routes to a description of an API (OpenAPI 3 in JSON or YAML): each operation without a route gets a
+// route that forwards to the operation's path at the upstream. All other members keep their order, and numbers keep
+// their digits. If upstream is "", AddRoutes uses the first server to which routes can forward. routes is the number of
+// operations that have become routes.
 func AddRoutes(description []byte, upstream string) (text []byte, routes int, err error) {
 	document, err := toJSON(description)
 	if err != nil {

@@ -69,8 +69,8 @@ func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (R
 // errTimeout is the cancellation cause after project.BuildTime.
 var errTimeout = errors.New("validate: the time for a project is over")
 
-// Files checks the files for the compiler. With Variables, the result equals the builder's result for the same files
-// and variables. unknown is for Result.Unknown.
+// Files checks the files that the compiler reads. With Variables, the result equals the builder's result for the same
+// files and variables. unknown is for Result.Unknown.
 func (v *Validator) Files(
 	ctx context.Context, files project.Files, o Options,
 ) (result project.Result, unknown []string, err error) {
