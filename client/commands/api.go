@@ -20,11 +20,12 @@ import (
 // apiCommandName is the command that has a subcommand for each operation.
 const apiCommandName = "api"
 
+// accountArgument is never required: package call adds the selected account.
 const accountArgument = call.AccountArgument
 
-// apiCommand returns the command that lists the operations of the API. If operations is true, the command has a
+// apiCommand returns the command that lists the operations of the API. If includeOperations is true, the command has a
 // subcommand for each operation.
-func (a *App) apiCommand(operations bool) *cobra.Command {
+func (a *App) apiCommand(includeOperations bool) *cobra.Command {
 	c := a.localCommand(&cobra.Command{
 		Use:     apiCommandName + " [OPERATION]",
 		Short:   "Call any operation of the management API",
@@ -36,10 +37,7 @@ func (a *App) apiCommand(operations bool) *cobra.Command {
 			"it has to be sent.",
 		Example: "  gatewright api --jq '.[].name'\n  gatewright api ApiKeyBucketsService_list --jq '.data[].name'",
 		Args:    cobra.ArbitraryArgs,
-	}, func(ctx context.Context, s *session, args []string) error {
-		if len(args) > 0 {
-			return nil // the name of a subcommand
-		}
+	}, func(ctx context.Context, s *session, _ []string) error {
 		return listOperations(ctx, s.out)
 	})
 	list := c.RunE
@@ -49,7 +47,7 @@ func (a *App) apiCommand(operations bool) *cobra.Command {
 		}
 		return list(cmd, args)
 	}
-	if !operations {
+	if !includeOperations {
 		return c
 	}
 	tools, err := apitools.Load()
@@ -99,9 +97,9 @@ func listOperations(ctx context.Context, out *output.Output) error {
 
 // operationCommand returns the command that calls one operation.
 func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
-	args, err := operationArguments(t)
+	arguments, err := operationArguments(t)
 	c := &cobra.Command{Use: t.Name, Short: t.Title, GroupID: t.Group, Args: cobra.NoArgs}
-	hasPages := t.Method == http.MethodGet && slices.ContainsFunc(args, func(arg argument) bool {
+	hasPages := t.Method == http.MethodGet && slices.ContainsFunc(arguments, func(arg argument) bool {
 		return arg.name == "offset"
 	})
 	var allPages bool
@@ -109,7 +107,7 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		values, err := argumentsFromFlags(c, t, args, a.stdin(ctx))
+		values, err := argumentsFromFlags(c, t, arguments, a.stdin(ctx))
 		if err != nil {
 			return err
 		}
@@ -135,9 +133,9 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 		}
 		return s.out.Document(ctx, body, nil)
 	})
-	c.Long, c.Example = operationHelp(t), operationExample(t, args)
+	c.Long, c.Example = operationHelp(t), operationExample(t, arguments)
 	c.Flags().SortFlags = false
-	for _, arg := range args {
+	for _, arg := range arguments {
 		arg.register(c.Flags())
 	}
 	if t.TakesBody {
@@ -146,7 +144,7 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 	if hasPages {
 		c.Flags().BoolVar(&allPages, "all", false, "ask for page after page, and write one list of all")
 	}
-	for _, arg := range args {
+	for _, arg := range arguments {
 		if valueSources[arg.name].operation != "" {
 			_ = c.RegisterFlagCompletionFunc(arg.flag, a.completeNames(arg.name, argumentFlagValue))
 		}
@@ -169,10 +167,11 @@ func operationHelp(t *apitools.Tool) string {
 	return help
 }
 
-// operationExample returns a command line with the required arguments of an operation.
-func operationExample(t *apitools.Tool, args []argument) string {
+// operationExample returns a command line with the required arguments of an operation, except the account. The line has
+// --body if the body is required and no other flag is.
+func operationExample(t *apitools.Tool, arguments []argument) string {
 	line := "  gatewright api " + t.Name
-	for _, arg := range args {
+	for _, arg := range arguments {
 		if !arg.required || arg.name == accountArgument {
 			continue
 		}
@@ -180,7 +179,7 @@ func operationExample(t *apitools.Tool, args []argument) string {
 		if enum := arg.enum(); len(enum) > 0 {
 			value = enum[0]
 		}
-		if arg.file {
+		if arg.isFile {
 			value = "-"
 		}
 		line += " --" + arg.flag + " " + value

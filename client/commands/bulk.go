@@ -40,11 +40,11 @@ type keyRow struct {
 	hash string
 }
 
+// nameColumn is the column with the consumer's name.
 const nameColumn = "name"
 
-// parseKeyRows parses the content of an input file. It is called before the first key is created. hasConsumer says that
-// --consumer names the consumer of all keys. scope is a part of each row's hash. Errors contain line numbers, and no
-// content.
+// parseKeyRows parses the content of an input file. hasConsumer says that --consumer names the consumer of all keys.
+// scope is a part of each row's hash. Errors can contain a line number, but no content of the file.
 func parseKeyRows(content []byte, hasConsumer bool, scope string) ([]keyRow, error) {
 	// Spreadsheets begin a file with a byte order mark.
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(content, []byte("\ufeff"))))
@@ -104,7 +104,7 @@ func (s *session) createKeys(ctx context.Context, path string, arguments map[str
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	content, err := (&flagReader{}).file(fromFlag, path)
+	content, err := (&flagReader{}).readFile(fromFlag, path)
 	if err != nil {
 		return err
 	}
@@ -170,8 +170,9 @@ func (s *session) createKeys(ctx context.Context, path string, arguments map[str
 	return s.out.Document(ctx, document, nil)
 }
 
-// createKey creates a key. If the row names the consumer, createKey creates this consumer first, unless it exists. The
-// Idempotency-Keys are derived from the line's hash, so repeated requests create the key and the consumer once.
+// createKey creates a key. common has the arguments that all keys share. If the row names the consumer, createKey
+// creates this consumer first, unless it exists. The Idempotency-Keys are derived from the line's hash, so repeated
+// requests create the key and the consumer once.
 func (s *session) createKey(ctx context.Context, row keyRow, common map[string]any) (keyEntry, error) {
 	entry := keyEntry{}
 	entry.ConsumerName, _ = common["consumerName"].(string)

@@ -109,15 +109,15 @@ func needsOperations(args []string) bool {
 	})
 }
 
-// Root returns the root command. If operations is true, it includes the commands that are generated from the
+// Root returns the root command. If includeOperations is true, it includes the commands that are generated from the
 // operations' declarations.
-func (a *App) Root(operations bool) *cobra.Command {
-	return a.root(operations, func(string) bool { return true })
+func (a *App) Root(includeOperations bool) *cobra.Command {
+	return a.root(includeOperations, func(string) bool { return true })
 }
 
 // root is like Root, but adds subcommands only to the resources that include accepts. The commands of all resources
 // would take two milliseconds at each start.
-func (a *App) root(operations bool, include func(name string) bool) *cobra.Command {
+func (a *App) root(includeOperations bool, include func(name string) bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gatewright",
 		Short: "Gatewright: the command line client of an installation",
@@ -132,7 +132,7 @@ func (a *App) root(operations bool, include func(name string) bool) *cobra.Comma
 		&cobra.Group{ID: groupFiles, Title: "Resources in files:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"},
 		&cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
 	root.AddCommand(a.initCommand(), a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(),
-		a.apiCommand(operations),
+		a.apiCommand(includeOperations),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
 	root.AddCommand(a.filesCommands()...)
 	a.addResources(root, include)
@@ -150,7 +150,7 @@ func (a *App) root(operations bool, include func(name string) bool) *cobra.Comma
 	return root
 }
 
-// These are the groups of commands in the help.
+// These are the IDs of groups of commands in the help. Another is groupFiles.
 const (
 	groupProjects  = "projects"
 	groupResources = "resources"
@@ -218,7 +218,8 @@ type session struct {
 	target targetFlags
 }
 
-// localCommand adds the output flags to c, makes run its action, and returns c. The session of run has no target.
+// localCommand adds the output flags to c, makes run its action, and returns c. The target of the session that run gets
+// is empty.
 func (a *App) localCommand(
 	c *cobra.Command, run func(ctx context.Context, s *session, args []string) error,
 ) *cobra.Command {
@@ -240,17 +241,19 @@ func (a *App) localCommand(
 // rejectEmpty refuses empty arguments and empty names of files and folders. An argument is usually empty because a
 // shell variable is not set. An empty name would then select the current folder, or write a secret to stdout.
 func rejectEmpty(cmd *cobra.Command, args []string) error {
-	names := strings.Fields(cmd.Use)[1:]
+	placeholders := strings.Fields(cmd.Use)[1:]
 	for i, arg := range args {
 		if arg == "" {
-			return exit.WithCode(exit.Usage, fmt.Errorf("%s is empty", strings.Trim(names[min(i, len(names)-1)], "[]…")))
+			return exit.WithCode(exit.Usage, fmt.Errorf("%s is empty",
+				strings.Trim(placeholders[min(i, len(placeholders)-1)], "[]…")))
 		}
 	}
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if name, _ := pflag.UnquoteUsage(f); f.Value.String() == "" && (name == "FILE" || name == "FOLDER") {
+		placeholder, _ := pflag.UnquoteUsage(f)
+		if f.Value.String() == "" && (placeholder == "FILE" || placeholder == "FOLDER") {
 			err = exit.WithCode(exit.Usage, fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name,
-				strings.ToLower(name)))
+				strings.ToLower(placeholder)))
 		}
 	})
 	return err
@@ -294,7 +297,7 @@ func (a *App) prompter() prompt.Prompter {
 	return prompt.Prompter{In: a.In, Out: a.Err, Getenv: a.Getenv}
 }
 
-// stdin returns the standard input. Reads end when ctx ends.
+// stdin returns the standard input. When ctx ends, a read returns the cause of ctx.
 func (a *App) stdin(ctx context.Context) io.Reader { return prompt.WithContext(ctx, a.In) }
 
 // profiles returns the user's profiles and the path of their file.

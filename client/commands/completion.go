@@ -42,9 +42,9 @@ var valueSources = map[string]valueSource{
 	"subscriptionId": {"MeteringSubscriptionsService_list", "id", []string{"bucketId"}},
 }
 
-// completeNames returns a function that completes an argument with the names that the API lists. If the API does not
-// respond within completionTimeout, the function returns no names. flagValue returns the values of other arguments on
-// the command line.
+// completeNames returns a function that completes an argument with the names that the API lists on the first page. If
+// the request fails, or takes longer than completionTimeout, the function returns no names. flagValue returns the
+// values of other arguments on the command line.
 func (a *App) completeNames(
 	argument string, flagValue func(cmd *cobra.Command, argument string) string,
 ) cobra.CompletionFunc {
@@ -96,14 +96,15 @@ func (a *App) listNames(
 	return names, nil
 }
 
-// isSafeCompletion reports whether a name is safe as a completion: the shell must not show it as a message, and
-// commands must not parse it as a flag, such as --yes.
+// isSafeCompletion reports whether a name is safe as a completion: it has only printable characters, the shell does not
+// show it as a message, and commands do not parse it as a flag, such as --yes.
 func isSafeCompletion(name string) bool {
 	const messagePrefix = "_activeHelp_" // the prefix in cobra's scripts
 	return name == output.Printable(name) && !strings.HasPrefix(name, "-") && !strings.HasPrefix(name, messagePrefix)
 }
 
-// argumentFlagValue returns the value of the flag for an argument.
+// argumentFlagValue returns the value of the flag for an argument, such as --project-name or --project for projectName.
+// It returns "" if there is no such flag.
 func argumentFlagValue(cmd *cobra.Command, argument string) string {
 	for _, name := range []string{flagName(argument), strings.TrimSuffix(flagName(argument), "-name")} {
 		if f := cmd.Flags().Lookup(name); f != nil {
@@ -158,8 +159,8 @@ func Reference(root *cobra.Command) string {
 	return b.String()
 }
 
-// allCommands returns c and all commands below it that have help, in the order of the help. It omits the commands of
-// single operations.
+// allCommands returns c and all commands below it, in the order of the help. It omits the command help, hidden
+// commands, commands that do not parse flags, and the commands of single operations.
 func allCommands(c *cobra.Command) (all []*cobra.Command) {
 	if c.Hidden || c.DisableFlagParsing || c.Name() == "help" {
 		return nil

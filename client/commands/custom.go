@@ -45,13 +45,13 @@ func (a *App) variableSetCommand() *cobra.Command {
 	c := v.newCommand("gatewright variable")
 	c.Example += " < value.txt\n  gatewright variable set API_TOKEN --project shop --secret --file token"
 	a.remoteCommand(c, func(ctx context.Context, s *session, args []string) error {
-		stdin := &flagReader{in: a.stdin(ctx)}
-		arguments, err := v.arguments(c, args, stdin, a.now)
+		reader := &flagReader{in: a.stdin(ctx)}
+		arguments, err := v.arguments(c, args, reader, a.now)
 		if err != nil {
 			return err
 		}
 		if arguments["value"] == nil {
-			if arguments["value"], err = a.readValue(ctx, "The value of "+args[0], stdin); err != nil {
+			if arguments["value"], err = a.readValue(ctx, "The value of "+args[0], reader); err != nil {
 				return err
 			}
 		}
@@ -73,20 +73,20 @@ func (a *App) variableSetCommand() *cobra.Command {
 	return c
 }
 
-// readValue reads a secret from the terminal, or from stdin if stdin is not a terminal. It refuses an empty stdin,
-// because a script has then probably forgotten the value.
-func (a *App) readValue(ctx context.Context, question string, stdin *flagReader) (string, error) {
+// readValue prompts for a secret at the terminal. Without a terminal, or in a CI job, it reads the secret from stdin.
+// It refuses an empty stdin, because a script has then probably forgotten the value.
+func (a *App) readValue(ctx context.Context, question string, reader *flagReader) (string, error) {
 	if a.prompter().Interactive() {
 		return a.prompter().Secret(ctx, question, "--file FILE")
 	}
-	content, err := stdin.file("file", "-")
+	content, err := reader.readFile("file", "-")
 	if err == nil && len(content) == 0 {
 		err = exit.WithCode(exit.Usage, errors.New("stdin has no value: pipe it in, or name its file with --file"))
 	}
 	return trimNewline(content), err
 }
 
-// setVariable creates a variable, or changes an existing one. secretSet reports whether the command line has --secret.
+// setVariable creates a variable, or changes an existing one. secretSet says that the command line has --secret.
 // setVariable never changes whether an existing variable is a secret, so that a secret value never becomes readable. If
 // --secret demands such a change, setVariable returns an error.
 func (s *session) setVariable(ctx context.Context, arguments map[string]any, secretSet bool) ([]byte, error) {

@@ -63,7 +63,7 @@ func (s *session) remove(ctx context.Context, v verb, arguments map[string]any, 
 }
 
 // describeDependents returns the end of a message about a deletion, such as ", with 2 plans and 1 subscription". It
-// returns "" if no other objects can be deleted.
+// returns "" if d has no dependents.
 func (d deletion) describeDependents(ctx context.Context, api *call.API, arguments map[string]any) (string, error) {
 	var all []string
 	for _, c := range d.dependents {

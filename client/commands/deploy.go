@@ -29,7 +29,8 @@ const buildTimeout = 5 * time.Minute
 // in the background.
 const pollInterval = 500 * time.Millisecond
 
-// defaultBranch is deployed if the command line names no branch and the folder is not in a git repository.
+// defaultBranch is the default of --branch. Only deploy uses the current branch of a git repository instead, if the
+// folder is in one.
 const defaultBranch = "main"
 
 // projectNamePattern matches valid names of projects (contract 1.4).
@@ -169,7 +170,8 @@ func (s *session) showState(state deploy.State) {
 	}
 }
 
-// buildSources describes the sources of a build. source is nil if they are not on this machine.
+// buildSources describes the sources of a build, and names the files for its report. source is nil if the sources are
+// not on this machine.
 type buildSources struct {
 	source  report.Source
 	folder  string // path of the project's folder in its repository
@@ -177,8 +179,8 @@ type buildSources struct {
 }
 
 // reportBuild writes the problems of a build with their places to stderr and to the report files. Then it writes the
-// result to stdout: only the URL, if the user has selected no format. If the build has failed, reportBuild returns an
-// error instead, which has the result as its document.
+// result to stdout: only the URL, unless the user has selected JSON or YAML. If the build has failed, reportBuild
+// returns an error instead, which has the result as its document.
 func (s *session) reportBuild(ctx context.Context, api *call.API, r deploy.Result, sources buildSources) error {
 	document, err := json.Marshal(r)
 	if err != nil {

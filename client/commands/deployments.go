@@ -157,12 +157,12 @@ func (a *App) deploymentListCommand() *cobra.Command {
 				"url",
 			}.dataTable(list, "There are none: `gatewright deploy` makes one."))
 		})
-	a.projectFlag(c, &project)
+	a.addProjectFlag(c, &project)
 	return c
 }
 
-// projectFlag adds the required flag for the project.
-func (a *App) projectFlag(c *cobra.Command, project *string) {
+// addProjectFlag adds the required flag for the project.
+func (a *App) addProjectFlag(c *cobra.Command, project *string) {
 	c.Flags().StringVar(project, "project", "", "the project")
 	_ = c.MarkFlagRequired("project")
 	_ = c.RegisterFlagCompletionFunc("project", a.completeNames("projectName", argumentFlagValue))
@@ -196,7 +196,7 @@ func (a *App) deploymentStatusCommand() *cobra.Command {
 	}, func(ctx context.Context, s *session, args []string) error {
 		return s.followBuild(ctx, project, args[0])
 	})
-	a.projectFlag(c, &project)
+	a.addProjectFlag(c, &project)
 	return c
 }
 

@@ -66,7 +66,7 @@ func (a *App) devCommand() *cobra.Command {
 	return c
 }
 
-// clientCertificates reads the certificate files that the values of a flag name.
+// clientCertificates reads the certificates and the keys that --certificate names. values are the values of the flag.
 func clientCertificates(values []string) (map[string]project.ClientCertificate, error) {
 	all := map[string]project.ClientCertificate{}
 	for _, value := range values {
@@ -75,11 +75,11 @@ func clientCertificates(values []string) (map[string]project.ClientCertificate, 
 		if name == "" || !ok {
 			return nil, errors.New("--certificate is NAME=CHAIN,KEY: the name that the project has for it, and two files in PEM")
 		}
-		chain, err := certificateFile(chainFile, false)
+		chain, err := readPEMFile(chainFile, false)
 		if err != nil {
 			return nil, err
 		}
-		key, err := certificateFile(keyFile, true)
+		key, err := readPEMFile(keyFile, true)
 		if err != nil {
 			return nil, err
 		}
@@ -88,17 +88,17 @@ func clientCertificates(values []string) (map[string]project.ClientCertificate, 
 	return all, nil
 }
 
-// maxPEM is the maximum size of a certificate or key file in bytes.
+// maxPEM is the maximum number of bytes that are read from a certificate or key file. The rest is ignored.
 const maxPEM = 1 << 20
 
-// certificateFile reads a PEM file. If secret is true, the file must not be readable by other users.
-func certificateFile(name string, secret bool) (string, error) {
+// readPEMFile reads a PEM file. If isSecret is true, the file must not be readable by other users.
+func readPEMFile(name string, isSecret bool) (string, error) {
 	f, err := os.Open(name) //nolint:gosec // G304: a file that the user names
 	if err != nil {
 		return "", fmt.Errorf("--certificate: %q can't be read: %w", name, disk.Cause(err))
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && secret && disk.Exposed(info.Mode()) {
+	if info, err := f.Stat(); err == nil && isSecret && disk.Exposed(info.Mode()) {
 		return "", fmt.Errorf("--certificate: others can read the private key %q: make it yours alone (chmod 600)", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxPEM))

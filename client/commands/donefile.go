@@ -38,8 +38,8 @@ type keyEntry struct {
 // input file.
 type doneFile struct {
 	file *os.File
-	// hashes has the hash of each line of the input file that the doneFile contains, by the line's number in the input
-	// file. The line of pending is included.
+	// hashes has the hash of each line of the input file that earlier runs have recorded, by the line's number in the
+	// input file. It includes the incomplete line of an earlier run.
 	hashes map[int]string
 	// pending is the startEntry of the incomplete line, nil if all lines are complete. pendingOffset is the offset of
 	// the incomplete line in bytes.
@@ -67,6 +67,9 @@ func openDoneFile(path string) (*doneFile, error) {
 // startPattern matches the part of a line that the method begin writes.
 var startPattern = lazy.Regexp(`^\{"line":[0-9]+,"mark":"[0-9a-f]+","begun":"[^"]+"`)
 
+// read reads the lines that earlier runs have recorded. It truncates an incomplete line after its startEntry, or
+// removes the line if its startEntry is incomplete. It refuses a file that other users can read, or that this command
+// has not written.
 func (d *doneFile) read() error {
 	info, err := d.file.Stat()
 	if err != nil {
@@ -107,6 +110,7 @@ func (d *doneFile) read() error {
 	return d.truncate(d.pendingOffset + int64(len(head)))
 }
 
+// truncate reduces the file to size bytes. The next write continues there.
 func (d *doneFile) truncate(size int64) error {
 	if err := d.file.Truncate(size); err != nil {
 		return disk.Cause(err)
@@ -117,7 +121,7 @@ func (d *doneFile) truncate(size int64) error {
 	return nil
 }
 
-// hasKey reports whether the key of a line is recorded.
+// hasKey reports whether an earlier run has recorded the key of a line.
 func (d *doneFile) hasKey(row keyRow) bool {
 	_, recorded := d.hashes[row.line]
 	return recorded && (d.pending == nil || d.pending.Line != row.line)

@@ -14,7 +14,7 @@ func CheckVerbs(t *testing.T, check func(path string, v Verb)) {
 		for _, v := range r.verbs {
 			exported := Verb{
 				Operation: v.operation, StatusOperation: v.statusOperation, CreatesSecret: v.secretMember != "",
-				ShowsSecrets: v.showsSecrets, List: v.columns != nil, Body: v.body, Deletes: v.deletes != nil,
+				ShowsSecrets: v.showsSecrets, List: v.columns != nil, Body: v.hasBodyFlag, Deletes: v.deletes != nil,
 			}
 			for _, p := range v.params {
 				exported.Parameters = append(exported.Parameters,

@@ -327,8 +327,8 @@ func (s *session) confirm(ctx context.Context, p *files.Plan, show, yes bool) er
 		p.Summary()), p.Account, "--"+yesFlag)
 }
 
-// compare reads a file, or all files in a folder, and compares them with the account. If their content is invalid, it
-// reports each invalid place and returns an error.
+// compare reads a file, or the YAML files in a folder, and compares their content with the account. If the content is
+// invalid, it reports each invalid place and returns an error. It writes the report files in both cases.
 func (s *session) compare(ctx context.Context, api *call.API, name string, flags compareFlags) (*files.Plan, error) {
 	parsed, err := files.Read(ctx, name)
 	var p *files.Plan
@@ -430,7 +430,7 @@ func deletedText(counts map[string]int64) string {
 	return ", with " + strings.Join(all, " and ")
 }
 
-// oneLine returns the text of a value on one line, with a limited length.
+// oneLine returns the text of a value on one line, with a limited length. It returns "none" if there is no value.
 func oneLine(v files.Value) string {
 	if len(v) == 0 {
 		return "none"

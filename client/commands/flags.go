@@ -34,7 +34,7 @@ type schema struct {
 	} `json:"items"`
 }
 
-// schemaTypes are the types of a schema without null.
+// schemaTypes are the types of a schema. Null is omitted from a list of types.
 type schemaTypes []string
 
 // UnmarshalJSON implements json.Unmarshaler. JSON Schema allows a text or a list of texts as the type.
@@ -58,12 +58,12 @@ func (t schemaTypes) isOnly(name string) bool { return len(t) == 1 && t[0] == na
 // schema allows minFileLength or more characters. The flag of a certificate is an example.
 const minFileLength = 8 << 10
 
-// argument is an argument of an operation, with its flag.
+// argument is an argument of an operation, with its flag, in a command that is generated (operationCommand).
 type argument struct {
 	name, flag string
-	// file says that the flag names a file with the value. Such a value is a long text, or a secret that other users of
+	// isFile says that the flag names a file with the value. Such a value is a long text, or a secret that other users of
 	// the machine could see on the command line.
-	file     bool
+	isFile   bool
 	required bool
 	schema   schema
 }
@@ -94,9 +94,9 @@ func operationArguments(t *apitools.Tool) ([]argument, error) {
 		}
 		a := argument{name: arg.Name, flag: flagName(arg.Name), schema: input.Properties[arg.Name]}
 		a.required = slices.Contains(input.Required, arg.Name)
-		secret := t.ArgumentSecrets != nil && t.ArgumentSecrets.Members[arg.Name] != nil &&
+		isSecret := t.ArgumentSecrets != nil && t.ArgumentSecrets.Members[arg.Name] != nil &&
 			t.ArgumentSecrets.Members[arg.Name].Secret
-		if a.file = secret || a.schema.Type.isOnly("string") && a.schema.MaxLength >= minFileLength; a.file {
+		if a.isFile = isSecret || a.schema.Type.isOnly("string") && a.schema.MaxLength >= minFileLength; a.isFile {
 			a.flag += "-file"
 		}
 		all = append(all, a)
@@ -121,7 +121,7 @@ func (a argument) register(flags *pflag.FlagSet) {
 		text += " (" + strings.Join(notes, "; ") + ")"
 	}
 	switch {
-	case a.file:
+	case a.isFile:
 		flags.String(a.flag, "", "a `FILE` with it, - for stdin: "+text)
 	case a.schema.Type.isOnly("boolean"):
 		flags.Bool(a.flag, false, text)
@@ -161,8 +161,8 @@ func (a argument) value(flags *pflag.FlagSet, reader *flagReader) (json.RawMessa
 	}
 	var v any
 	switch text := f.Value.String(); {
-	case a.file:
-		content, err := reader.file(a.flag, text)
+	case a.isFile:
+		content, err := reader.readFile(a.flag, text)
 		if err != nil {
 			return nil, err
 		}
@@ -191,7 +191,8 @@ func (a argument) value(flags *pflag.FlagSet, reader *flagReader) (json.RawMessa
 	return text, err
 }
 
-// flagReader reads files that flags name. Only one flag can read stdin.
+// flagReader reads files that flags name. Only one flag can read stdin. in is stdin, and stdinFlag is the flag that has
+// read it, "" for none.
 type flagReader struct {
 	in        io.Reader
 	stdinFlag string
@@ -200,9 +201,10 @@ type flagReader struct {
 // maxFileSize is the maximum size of a file that a flag names, in bytes. The API accepts less.
 const maxFileSize = 16 << 20
 
-// file reads the file that a flag names. It refuses content that contains a zero byte or is not UTF-8: JSON cannot
-// contain arbitrary bytes, and the encoder would replace invalid UTF-8.
-func (r *flagReader) file(flag, name string) ([]byte, error) {
+// readFile reads the file that a flag names, or stdin if the name is -. It refuses content that is not UTF-8, because
+// the JSON encoder would replace the invalid bytes. It also refuses content with a zero byte, which is probably not a
+// text.
+func (r *flagReader) readFile(flag, name string) ([]byte, error) {
 	in := r.in
 	switch {
 	case name == "-" && r.stdinFlag != "":
@@ -240,7 +242,7 @@ func argumentsFromFlags(
 	reader := &flagReader{in: stdin}
 	flags := cmd.Flags()
 	if f := flags.Lookup(bodyFlag); f != nil && f.Changed {
-		text, err := reader.file(bodyFlag, f.Value.String())
+		text, err := reader.readFile(bodyFlag, f.Value.String())
 		if err != nil {
 			return nil, err
 		}
@@ -267,8 +269,8 @@ func argumentsFromFlags(
 	return values, nil
 }
 
-// addBody adds the members of a request body to values. If the operation's body is not an object, it adds the body as
-// one value.
+// addBody adds the members of the request body in text to values. If the operation's body is not an object, it adds the
+// body as one value, with the name body.
 func addBody(t *apitools.Tool, values map[string]json.RawMessage, text []byte) error {
 	text = bytes.TrimSpace(text)
 	if slices.ContainsFunc(t.Arguments, func(a project.Argument) bool { return a.Location == project.InBody }) {

@@ -31,7 +31,7 @@ func (a *App) initCommand() *cobra.Command {
 		files, err := scaffold.Files(upstream)
 		if err == nil && from != "" {
 			var text []byte
-			if text, err = (&flagReader{in: a.stdin(ctx)}).file("from", from); err == nil {
+			if text, err = (&flagReader{in: a.stdin(ctx)}).readFile("from", from); err == nil {
 				files[scaffold.RoutesFile], _, err = scaffold.AddRoutes(text, upstream)
 			}
 			delete(files, scaffold.PoliciesFile) // the routes that AddRoutes adds have no policies

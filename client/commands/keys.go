@@ -105,7 +105,7 @@ func (a *App) keyRollCommand() *cobra.Command {
 }
 
 // rollKeys rolls the keys of a consumer, and returns the new key. The response does not contain the key, so rollKeys
-// reads the first entry of the consumer's list of keys.
+// reads the first entry of the consumer's list of keys, which is the newest key.
 func (s *session) rollKeys(ctx context.Context, operation string, arguments map[string]any) ([]byte, error) {
 	if _, err := s.call(ctx, operation, arguments); err != nil {
 		return nil, err
@@ -144,15 +144,15 @@ func (a *App) keyCheckCommand() *cobra.Command {
 			"right ends this with 6; whether it works is for the installation to say.",
 		Example: "  gatewright consumer key check < acme.key",
 	}, func(ctx context.Context, s *session, _ []string) error {
-		stdin := &flagReader{in: a.stdin(ctx)}
+		reader := &flagReader{in: a.stdin(ctx)}
 		var text string
 		var err error
 		if file != "" {
 			var content []byte
-			content, err = stdin.file("file", file)
+			content, err = reader.readFile("file", file)
 			text = trimNewline(content)
 		} else {
-			text, err = a.readValue(ctx, "The key", stdin)
+			text, err = a.readValue(ctx, "The key", reader)
 		}
 		if err != nil {
 			return err

@@ -266,7 +266,8 @@ func (s *session) verify(
 	return nil
 }
 
-// verification is the result of a verification.
+// verification is the result of a verification. First and Last are the numbers of the oldest and the newest remaining
+// record, 0 if there are none. End identifies the newest record, and is "" if there are none.
 type verification struct {
 	File      string `json:"file"`
 	Records   int64  `json:"records"`

@@ -59,9 +59,10 @@ var auditColumns = columns{
 	"requestId",
 }
 
-// followLog polls the log every followInterval. It also reads the records of the last maxLateness again, because a
-// record's time is the arrival of its request: a record can be written after another record with a later time.
-// followTimeout is the default of --timeout for `log list` and `log export`.
+// followLog begins with the initialRecords newest records, and then polls the log every followInterval. It also reads
+// the records of the last maxLateness again, because a record's time is the arrival of its request: a record can be
+// written after another record with a later time. followTimeout is the default of --timeout for `log list` and `log
+// export`.
 const (
 	followInterval = 2 * time.Second
 	maxLateness    = 2 * time.Minute

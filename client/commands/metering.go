@@ -34,48 +34,52 @@ func meteringBuckets() resource {
 }
 
 func meteringPlans() resource {
-	plan, bucketParam := planID(), meteringBucketParam()
+	plan, meteringBucket := planIDParam(), meteringBucketParam()
 	return resource{name: "plan", short: "Plans: how much of each meter a period has", verbs: []verb{
 		{
 			name: "list", short: "List the plans of a metering bucket", operation: "MeteringPlansService_list",
-			params: []parameter{bucketParam}, columns: columns{"id", "label", "planExternalId", "meters", "hasSubscriptions"},
+			params: []parameter{meteringBucket}, columns: columns{"id", "label", "planExternalId", "meters", "hasSubscriptions"},
 		},
-		{name: "get", short: "Show a plan", operation: "MeteringPlansService_read", params: []parameter{plan, bucketParam}},
+		{
+			name: "get", short: "Show a plan", operation: "MeteringPlansService_read",
+			params: []parameter{plan, meteringBucket},
+		},
 		{
 			name: "create", short: "Make a plan", operation: "MeteringPlansService_create",
-			params: append([]parameter{bucketParam}, planParams(true)...), body: true,
+			params: append([]parameter{meteringBucket}, planParams(true)...), hasBodyFlag: true,
 		},
 		{
 			name: updateVerb, short: "Change a plan", operation: "MeteringPlansService_update",
-			params: append([]parameter{plan, bucketParam}, planParams(false)...), body: true,
+			params: append([]parameter{plan, meteringBucket}, planParams(false)...), hasBodyFlag: true,
 		},
 		{
 			name: "delete", short: "Delete a plan", operation: "MeteringPlansService_delete",
-			params: []parameter{plan, bucketParam}, deletes: &deletion{kind: "plan"},
+			params: []parameter{plan, meteringBucket}, deletes: &deletion{kind: "plan"},
 		},
 	}}
 }
 
 func meteringSubscriptions() resource {
-	subscription, bucketParam := subscriptionID(), meteringBucketParam()
+	subscription, meteringBucket := subscriptionIDParam(), meteringBucketParam()
 	return resource{name: "subscription", short: "Subscriptions of customers to plans", verbs: []verb{
 		{
 			name: "list", short: "List the subscriptions of a metering bucket", operation: "MeteringSubscriptionsService_list",
-			params:  []parameter{bucketParam},
+			params:  []parameter{meteringBucket},
 			columns: columns{"id", "customerKey", "status", "planIds", "nextBillingCycle"},
 		},
 		{
 			name: "get", short: "Show a subscription", operation: "MeteringSubscriptionsService_read",
-			params: []parameter{subscription, bucketParam},
+			params: []parameter{subscription, meteringBucket},
 		},
 		{
 			name: "create", short: "Make a subscription", operation: "MeteringSubscriptionsService_create",
-			params: append([]parameter{bucketParam}, subscriptionParams()...), body: true,
+			params: append([]parameter{meteringBucket}, subscriptionParams()...), hasBodyFlag: true,
 		},
 		{
-			name: updateVerb, short: "Change a subscription", operation: "MeteringSubscriptionsService_update", body: true,
+			name: updateVerb, short: "Change a subscription", operation: "MeteringSubscriptionsService_update",
+			hasBodyFlag: true,
 			params: []parameter{
-				subscription, bucketParam, metadataParam,
+				subscription, meteringBucket, metadataParam,
 				{argument: "planExternalIds", flag: "plan-external-id", kind: asList, help: "your id of a plan"},
 				{
 					argument: "prorate", flag: "prorate", kind: asJSON,
@@ -87,17 +91,17 @@ func meteringSubscriptions() resource {
 		},
 		{
 			name: "delete", short: "Delete a subscription", operation: "MeteringSubscriptionsService_delete",
-			params: []parameter{subscription, bucketParam}, deletes: &deletion{kind: "subscription"},
+			params: []parameter{subscription, meteringBucket}, deletes: &deletion{kind: "subscription"},
 		},
 	}}
 }
 
 func meteringQuotas() resource {
-	subscription, bucketParam := subscriptionID(), meteringBucketParam()
+	subscription, meteringBucket := subscriptionIDParam(), meteringBucketParam()
 	return resource{name: "quota", short: "What is left of the quotas of a subscription", verbs: []verb{
 		{
 			name: "get", short: "Show what is left of each meter", operation: "MeteringQuotasService_get",
-			params: []parameter{subscription, bucketParam, {
+			params: []parameter{subscription, meteringBucket, {
 				argument: "period", flag: "period", kind: asTime,
 				help: "an instant of the period that is meant; the current one without it",
 			}},
@@ -111,21 +115,21 @@ func meteringBucketParam() parameter {
 		mandatory("mtr_" + exampleID)
 }
 
-// planID returns the positional argument that names a plan.
-func planID() parameter { return positional("planId", "PLAN_ID", "plan_"+exampleID) }
+// planIDParam returns the positional argument that names a plan.
+func planIDParam() parameter { return positional("planId", "PLAN_ID", "plan_"+exampleID) }
 
-// subscriptionID returns the positional argument that names a subscription.
-func subscriptionID() parameter {
+// subscriptionIDParam returns the positional argument that names a subscription.
+func subscriptionIDParam() parameter {
 	return positional("subscriptionId", "SUBSCRIPTION_ID", "sbsc_"+exampleID)
 }
 
-// planParams returns the flags of a plan. create says that the command creates a plan: then some flags are required.
-func planParams(create bool) []parameter {
+// planParams returns the flags of a plan. isCreate says that the command creates a plan: then some flags are required.
+func planParams(isCreate bool) []parameter {
 	return []parameter{
-		{argument: "label", flag: "label", help: "what it is called", required: create, example: "Gold"},
-		{argument: "planExternalId", flag: "external-id", help: "your id of it", required: create, example: "gold"},
+		{argument: "label", flag: "label", help: "what it is called", required: isCreate, example: "Gold"},
+		{argument: "planExternalId", flag: "external-id", help: "your id of it", required: isCreate, example: "gold"},
 		{
-			argument: "meters", flag: "meters", kind: asJSON, help: "how much of each meter a period has", required: create,
+			argument: "meters", flag: "meters", kind: asJSON, help: "how much of each meter a period has", required: isCreate,
 			example: `'{"requests":{"max":1000}}'`,
 		},
 		{argument: "trialDays", flag: "trial-days", kind: asNumber, help: "how many days a trial has"},
@@ -147,6 +151,7 @@ func subscriptionStates() []string {
 	}
 }
 
+// subscriptionParams returns the flags for the creation of a subscription.
 func subscriptionParams() []parameter {
 	return []parameter{
 		parameter{

@@ -210,7 +210,7 @@ func tunnelResource() resource {
 				operation: "TunneledServicesService_putServiceConfiguration",
 				long: "--body has all services, as `gatewright tunnel services get --output json` writes them: those " +
 					"that it leaves out go.",
-				statusOperation: "TunneledServicesService_getProvisioningStatus", body: true,
+				statusOperation: "TunneledServicesService_getProvisioningStatus", hasBodyFlag: true,
 				params: []parameter{
 					tunnel,
 					{

@@ -27,7 +27,7 @@ const (
 	// asList is a list: the flag is repeated for each entry. With allowAll, the single entry "all" becomes the text
 	// "all" instead of a list.
 	asList
-	// asPairs is an object with texts: the flag is repeated with NAME=VALUE for each member.
+	// asPairs is an object whose values are texts: the flag is repeated with NAME=VALUE for each member.
 	asPairs
 	// asTags is like asPairs, for a query that filters by tags: each pair becomes a query parameter tag.NAME.
 	asTags
@@ -103,7 +103,7 @@ func (p parameter) register(flags *pflag.FlagSet) {
 
 // value returns the value of the flag. If the flag is not set, it returns the default value, or nil if there is none.
 // Its errors are usage errors. They can contain the name of a file, but no other input.
-func (p parameter) value(flags *pflag.FlagSet, stdin *flagReader, now func() time.Time) (any, error) {
+func (p parameter) value(flags *pflag.FlagSet, reader *flagReader, now func() time.Time) (any, error) {
 	f := flags.Lookup(p.flag)
 	if !f.Changed {
 		switch {
@@ -114,14 +114,14 @@ func (p parameter) value(flags *pflag.FlagSet, stdin *flagReader, now func() tim
 		}
 		return nil, nil
 	}
-	value, err := p.parse(flags, f.Value.String(), stdin, now)
+	value, err := p.parse(flags, f.Value.String(), reader, now)
 	if err != nil {
 		return nil, exit.WithCode(exit.Usage, err)
 	}
 	return value, nil
 }
 
-func (p parameter) parse(flags *pflag.FlagSet, text string, stdin *flagReader, now func() time.Time) (any, error) {
+func (p parameter) parse(flags *pflag.FlagSet, text string, reader *flagReader, now func() time.Time) (any, error) {
 	switch p.kind {
 	case asBool:
 		return strconv.ParseBool(text)
@@ -136,7 +136,7 @@ func (p parameter) parse(flags *pflag.FlagSet, text string, stdin *flagReader, n
 	case asPairs, asTags:
 		return p.pairs(flags)
 	case asFile:
-		content, err := stdin.file(p.flag, text)
+		content, err := reader.readFile(p.flag, text)
 		return trimNewline(content), err
 	case asTime:
 		return parseTime(p.flag, text, now, false)
@@ -179,8 +179,8 @@ func (p parameter) pairs(flags *pflag.FlagSet) (any, error) {
 	return pairs, nil
 }
 
-// parseTime returns the time in text, in UTC. text is an instant (RFC 3339), or a duration from now. If past is true,
-// it is a duration before now.
+// parseTime returns the time in text, in UTC. text is an instant (RFC 3339) or a duration. A duration is added to the
+// current time, or subtracted from it if past is true.
 func parseTime(flag, text string, now func() time.Time, past bool) (string, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		if past {
@@ -198,7 +198,7 @@ func parseTime(flag, text string, now func() time.Time, past bool) (string, erro
 // parameterValues returns the arguments of a call. args are the values of the positional arguments, in the order of
 // params. parameterValues returns an error if a required flag is missing.
 func parameterValues(
-	params []parameter, flags *pflag.FlagSet, args []string, stdin *flagReader, now func() time.Time,
+	params []parameter, flags *pflag.FlagSet, args []string, reader *flagReader, now func() time.Time,
 ) (map[string]any, error) {
 	arguments := map[string]any{}
 	var missing []string
@@ -210,7 +210,7 @@ func parameterValues(
 			arguments[p.argument], args = args[0], args[1:]
 			continue
 		}
-		value, err := p.value(flags, stdin, now)
+		value, err := p.value(flags, reader, now)
 		if err != nil {
 			return nil, err
 		}

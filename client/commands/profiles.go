@@ -55,13 +55,14 @@ func (a *App) whoamiCommand() *cobra.Command {
 // keyFlags are the flags for the source of a profile's key.
 type keyFlags struct {
 	file, command string
-	stdin         bool
+	fromStdin     bool
 }
 
-// apply stores the source of the key in a profile. Without a flag, it asks the user for the key.
+// apply stores the file or the command of a key in a profile, or the key itself if it comes from stdin. Without a flag,
+// apply prompts for the key and stores it.
 func (k keyFlags) apply(ctx context.Context, p *profile.Profile, a *App) (err error) {
 	sources := 0
-	for _, set := range []bool{k.file != "", k.command != "", k.stdin} {
+	for _, set := range []bool{k.file != "", k.command != "", k.fromStdin} {
 		if set {
 			sources++
 		}
@@ -77,7 +78,7 @@ func (k keyFlags) apply(ctx context.Context, p *profile.Profile, a *App) (err er
 	case k.command != "":
 		p.KeyCommand = k.command
 		return nil
-	case k.stdin:
+	case k.fromStdin:
 		p.Key, err = profile.ReadKey(a.stdin(ctx))
 	default:
 		if p.Key, err = a.prompter().Secret(ctx, "The account key",
@@ -160,7 +161,7 @@ func (a *App) loginCommand() *cobra.Command {
 	c.Flags().StringVar(&name, "name", "", "what the profile is called; without it the installation's host")
 	c.Flags().StringVar(&keys.file, "key-file", "", "a `FILE` with the key, which is read each time")
 	c.Flags().StringVar(&keys.command, "key-command", "", "a `COMMAND` that prints the key, which runs each time")
-	c.Flags().BoolVar(&keys.stdin, "key-stdin", false, "read the key from stdin, and keep it")
+	c.Flags().BoolVar(&keys.fromStdin, "key-stdin", false, "read the key from stdin, and keep it")
 	return c
 }
 

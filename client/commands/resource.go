@@ -39,8 +39,8 @@ type verb struct {
 	// operation is called with the arguments in params.
 	operation string
 	params    []parameter
-	// body adds the flag --body, for members of the request body that have no flag.
-	body bool
+	// hasBodyFlag adds the flag --body, for members of the request body that have no flag.
+	hasBodyFlag bool
 	// columns are the columns of the table for a list operation, nil for other operations. The command reads all pages
 	// of the list. empty is the message for an empty list.
 	columns columns
@@ -163,7 +163,7 @@ func (a *App) addFlags(v verb, c *cobra.Command) {
 			_ = c.RegisterFlagCompletionFunc(p.flag, complete)
 		}
 	}
-	if v.body {
+	if v.hasBodyFlag {
 		c.Flags().String(bodyFlag, "", "a `FILE` with the body in JSON, - for stdin; flags go before what it has")
 	}
 	switch {
@@ -200,8 +200,8 @@ func (a *App) verbCommand(path string, v verb) *cobra.Command {
 	c := v.newCommand(path)
 	a.remoteCommand(c, func(ctx context.Context, s *session, args []string) (err error) {
 		defer func() { err = v.explainNotFound(c, args, err) }()
-		stdin := &flagReader{in: a.stdin(ctx)}
-		arguments, err := v.arguments(c, args, stdin, a.now)
+		reader := &flagReader{in: a.stdin(ctx)}
+		arguments, err := v.arguments(c, args, reader, a.now)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (a *App) verbCommand(path string, v verb) *cobra.Command {
 	return c
 }
 
-// idPattern matches the ids that commands take as positional arguments.
+// idPattern matches the IDs that commands take as positional arguments.
 var idPattern = lazy.Regexp(`^[a-z]+_[0-9A-Za-z]{24}$`)
 
 // explainNotFound adds a hint to a not-found error if the command line seems to have a name instead of an ID.
@@ -255,11 +255,11 @@ func (v verb) explainNotFound(c *cobra.Command, args []string, err error) error 
 
 // arguments returns the arguments of the operation, from positional arguments, flags and --body.
 func (v verb) arguments(
-	c *cobra.Command, args []string, stdin *flagReader, now func() time.Time,
+	c *cobra.Command, args []string, reader *flagReader, now func() time.Time,
 ) (map[string]any, error) {
 	params, body := v.params, map[string]json.RawMessage{}
 	if f := c.Flags().Lookup(bodyFlag); f != nil && f.Changed {
-		text, err := stdin.file(bodyFlag, f.Value.String())
+		text, err := reader.readFile(bodyFlag, f.Value.String())
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +278,7 @@ func (v verb) arguments(
 			params = append(params, p)
 		}
 	}
-	arguments, err := parameterValues(params, c.Flags(), args, stdin, now)
+	arguments, err := parameterValues(params, c.Flags(), args, reader, now)
 	if err != nil {
 		return nil, fmt.Errorf("%w: `%s --help` says what it takes", err, c.CommandPath())
 	}
@@ -341,8 +341,8 @@ func (s *session) callAndWait(ctx context.Context, api *call.API, v verb, argume
 }
 
 // waitForOperation waits until a background operation ends, and returns its last status. status is its first status.
-// waitForOperation calls statusOperation for each further status. It returns an error with the reason if the background
-// operation fails.
+// For each further status, waitForOperation adds the operation's ID to arguments and calls statusOperation with them.
+// It returns an error with the reason if the background operation fails.
 func waitForOperation(
 	ctx context.Context, api *call.API, statusOperation string, arguments map[string]any, status []byte,
 ) ([]byte, error) {
@@ -395,7 +395,7 @@ func takesArgument(t *apitools.Tool, name string) bool {
 	return false
 }
 
-// knownArguments returns the arguments that the operation t has, without the others.
+// knownArguments returns only those arguments that the operation t takes.
 func knownArguments(t *apitools.Tool, arguments map[string]any) map[string]any {
 	known := maps.Clone(arguments)
 	maps.DeleteFunc(known, func(name string, _ any) bool { return !takesArgument(t, name) })

@@ -41,9 +41,11 @@ func positional(argument, placeholder, example string) parameter {
 	return parameter{argument: argument, placeholder: placeholder, example: example}
 }
 
+// exampleID is the part of an ID in examples that follows the prefix.
 const exampleID = "3b241101e2bb"
 
-// resources returns a function for each resource with commands. Most of these commands call one operation each.
+// resources returns a function for each resource that has commands. The function returns the resource. Most of the
+// commands call one operation each.
 func resources() []func() resource {
 	return []func() resource{
 		bucketResource, consumerResource, projectResource, environmentResource, variableResource, domainResource,

@@ -128,7 +128,8 @@ func (f *secretFile) isUnwritten(path string) bool {
 	return err == nil && string(content) == reservedContent()[1:] && f.isAt(path)
 }
 
-// isAt reports whether the file at path is still this file. Another command may have removed it and created a new one.
+// isAt reports whether the file at path is still this file, and belongs to the user. Another command may have removed
+// the file and created a new one. f.lock has opened the path separately, so its file is compared too.
 func (f *secretFile) isAt(path string) bool {
 	opened, err := f.file.Stat()
 	current, currentErr := os.Lstat(path)
@@ -232,7 +233,7 @@ func (s *session) writeSecret(
 }
 
 // lostSecretError returns the error for a secret that was created, but could not be written because of err. The error
-// names the created object, and does not contain the secret. If v has no hint or document has no secret,
+// names the created object, and does not contain the secret. If v has no lostHint or document has no secret,
 // lostSecretError returns err.
 func lostSecretError(v verb, arguments map[string]any, document []byte, err error) error {
 	if v.lostHint == "" || secretIn(document, v.secretMember) == "" {

@@ -45,7 +45,7 @@ func (v verb) requireChange(arguments map[string]any) error {
 			flags = append(flags, "--"+p.flag)
 		}
 	}
-	if v.body {
+	if v.hasBodyFlag {
 		flags = append(flags, "--"+bodyFlag)
 	}
 	return exit.WithCode(exit.Usage, fmt.Errorf("it has nothing to change: name what, with %s",

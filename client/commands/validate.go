@@ -18,8 +18,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// validation is the JSON document that the command writes. Its errors and warnings have the same format as in the
-// buildResult of a build.
+// validation is the JSON document that the command validate writes. Its errors and warnings have the same format as in
+// the buildResult of a build.
 type validation struct {
 	Valid    bool              `json:"valid"`
 	Errors   []project.Problem `json:"errors"`
@@ -153,8 +153,7 @@ func (f reportFiles) write(r report.Report) error {
 }
 
 // report writes the problems to stderr as text. In GitLab's log, the text is in a section. For GitHub's runner, report
-// also writes each problem as an annotation. With JSON output, report writes nothing, because the document has all
-// problems.
+// also writes annotations. With JSON output, report writes nothing, because the document has all problems.
 func (s *session) report(r report.Report) error {
 	if s.out.Format() == output.JSON || len(r.Errors)+len(r.Warnings) == 0 {
 		return nil
