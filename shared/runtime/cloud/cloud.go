@@ -42,7 +42,7 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/localdns"
 )
 
-// The variables that Lambda sets. Only emulators of AWS set varEndpoint.
+// Lambda sets these variables, except varEndpoint, which is only set for emulators of AWS.
 const (
 	varRegion       = "AWS_REGION"
 	varAccessKeyID  = "AWS_ACCESS_KEY_ID"

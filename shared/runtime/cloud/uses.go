@@ -89,38 +89,38 @@ func (r *recorder) add(u Use) error {
 // usesOf returns the permissions that a request needs. For an unknown request
 // it returns the request's Go type as the action, which no role grants.
 func usesOf(input any) []Use {
-	partition := func(action string, name *string, partition string) Use {
+	partitionUse := func(action string, name *string, partition string) Use {
 		return Use{
 			Action: "dynamodb:" + action, Resource: "table/" + aws.ToString(name),
 			KeyPrefix: store.KeyPrefixOf(partition),
 		}
 	}
-	table := func(action string, name *string, item store.Item) Use {
-		return partition(action, name, store.KeyOf(item).PK)
+	itemUse := func(action string, name *string, item store.Item) Use {
+		return partitionUse(action, name, store.KeyOf(item).PK)
 	}
-	object := func(action string, bucket, key *string) []Use {
+	objectUses := func(action string, bucket, key *string) []Use {
 		return []Use{{Action: "s3:" + action, Resource: aws.ToString(bucket) + "/" + aws.ToString(key)}}
 	}
 	switch in := input.(type) {
 	case *dynamodb.GetItemInput:
-		return []Use{table("GetItem", in.TableName, in.Key)}
+		return []Use{itemUse("GetItem", in.TableName, in.Key)}
 	case *dynamodb.QueryInput:
-		u := partition("Query", in.TableName, partitionOf(in))
+		u := partitionUse("Query", in.TableName, partitionOf(in))
 		if in.IndexName != nil { // for IAM, an index is a resource of its own
 			u.Resource, u.KeyPrefix = u.Resource+"/index/"+*in.IndexName, ""
 		}
 		return []Use{u}
 	case *dynamodb.PutItemInput:
-		return []Use{table("PutItem", in.TableName, in.Item)}
+		return []Use{itemUse("PutItem", in.TableName, in.Item)}
 	case *dynamodb.UpdateItemInput:
-		return []Use{table("UpdateItem", in.TableName, in.Key)}
+		return []Use{itemUse("UpdateItem", in.TableName, in.Key)}
 	case *dynamodb.DeleteItemInput:
-		return []Use{table("DeleteItem", in.TableName, in.Key)}
+		return []Use{itemUse("DeleteItem", in.TableName, in.Key)}
 	case *dynamodb.BatchGetItemInput:
 		var out []Use
 		for name, request := range in.RequestItems {
 			for _, key := range request.Keys {
-				out = append(out, table("BatchGetItem", &name, key))
+				out = append(out, itemUse("BatchGetItem", &name, key))
 			}
 		}
 		return out
@@ -129,28 +129,29 @@ func usesOf(input any) []Use {
 		for _, item := range in.TransactItems {
 			switch {
 			case item.Put != nil:
-				out = append(out, table("PutItem", item.Put.TableName, item.Put.Item))
+				out = append(out, itemUse("PutItem", item.Put.TableName, item.Put.Item))
 			case item.Update != nil:
-				out = append(out, table("UpdateItem", item.Update.TableName, item.Update.Key))
+				out = append(out, itemUse("UpdateItem", item.Update.TableName, item.Update.Key))
 			case item.Delete != nil:
-				out = append(out, table("DeleteItem", item.Delete.TableName, item.Delete.Key))
+				out = append(out, itemUse("DeleteItem", item.Delete.TableName, item.Delete.Key))
 			case item.ConditionCheck != nil:
-				out = append(out, table("ConditionCheckItem", item.ConditionCheck.TableName, item.ConditionCheck.Key))
+				out = append(out, itemUse("ConditionCheckItem", item.ConditionCheck.TableName, item.ConditionCheck.Key))
 			}
 		}
 		return out
 	case *s3.PutObjectInput:
-		return object("PutObject", in.Bucket, in.Key)
+		return objectUses("PutObject", in.Bucket, in.Key)
 	case *s3.DeleteObjectInput:
-		return object("DeleteObject", in.Bucket, in.Key)
+		return objectUses("DeleteObject", in.Bucket, in.Key)
 	case *s3.GetObjectInput:
 		if in.VersionId != nil {
-			return object("GetObjectVersion", in.Bucket, in.Key)
+			return objectUses("GetObjectVersion", in.Bucket, in.Key)
 		}
-		return object("GetObject", in.Bucket, in.Key)
+		return objectUses("GetObject", in.Bucket, in.Key)
 	case *s3.HeadObjectInput:
 		// IAM has no action HeadObject. Without the permission to list, S3 reports a missing object as forbidden.
-		return append(object("GetObject", in.Bucket, in.Key), Use{Action: "s3:ListBucket", Resource: aws.ToString(in.Bucket)})
+		return append(objectUses("GetObject", in.Bucket, in.Key),
+			Use{Action: "s3:ListBucket", Resource: aws.ToString(in.Bucket)})
 	case *s3.ListObjectsV2Input:
 		return []Use{{Action: "s3:ListBucket", Resource: aws.ToString(in.Bucket)}}
 	case *kms.DecryptInput:

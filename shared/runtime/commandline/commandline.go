@@ -21,9 +21,11 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// The exit codes of all programs. docs/tunnels.md documents them for users.
+// The exit codes of the server's programs, and of `gatewright tunnel connect` (docs/tunnels.md). The client's other
+// commands have the codes of package client/exit.
 const (
-	ExitDone  = 0
+	ExitDone = 0
+	// ExitOther is for an error without a code of its own.
 	ExitOther = 1
 	// ExitUsage is for a command line, an environment or a named file that is invalid.
 	ExitUsage = 2
@@ -56,7 +58,7 @@ func Prepare(root *cobra.Command, version string) {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
-			return RequireCommand(cmd, args) // report the unknown command before the flag, not the flag
+			return RequireCommand(cmd, args) // the flag follows an unknown command: report the command
 		}
 		invalid, isValue := errors.AsType[*pflag.InvalidValueError](err)
 		switch { // the input may be a misplaced secret
@@ -147,7 +149,8 @@ func wrapArgsErrors(cmd *cobra.Command) {
 	}
 }
 
-// argCountError matches the beginning of cobra's errors for too few or too many arguments, which have no type of their own.
+// argCountError matches the beginning of cobra's errors for too few or too many arguments. These errors have no type of
+// their own.
 var argCountError = lazy.Regexp(`^(accepts|requires|unknown command)\b`)
 
 // argsError replaces cobra's error for a wrong number of arguments. The new error names the missing arguments as the

@@ -14,7 +14,7 @@ import (
 // minColumns is the width of the narrowest terminal for which help is wrapped.
 const minColumns = 20
 
-// minDescription is the minimum width of a description next to its term, in columns. With less space the
+// minDescription is the minimum width of a description next to its flag or command, in columns. With less space the
 // description begins on the next line, indented by descriptionIndent columns.
 const (
 	minDescription    = 24
@@ -34,13 +34,14 @@ func terminalColumns(out io.Writer) int {
 	return columns
 }
 
-// descriptionStart matches the part of a line of help before the description: a flag
-// with its value, or a command. The longest command is followed by only one space.
+// descriptionStart matches the part of a line of help before the description: a flag with its value, or a command. The
+// last alternative matches the longest command, which is followed by only one space.
 var descriptionStart = lazy.Regexp(`^( +(?:(?:-\w, )?--[\w-]+(?: \S+)? {3,}|[\w-]+ {2,}))\S|^( +[\w-]+ )[A-Z]`)
 
-// wrapHelp wraps help between words, at the width columns. A paragraph that has a wider line is wrapped as a whole. A
-// long description of a flag or a command is wrapped, and its further lines are indented. Other indented lines, such as
-// examples, are for copying and stay unchanged. For a width below minColumns, wrapHelp returns help unchanged.
+// wrapHelp wraps help between words. columns is the maximum width of a line. A paragraph that has a wider line is
+// wrapped as a whole. A long description of a flag or a command is wrapped, and its further lines are indented. Other
+// indented lines, such as examples, are for copying and stay unchanged. If columns is below minColumns, wrapHelp
+// returns help unchanged.
 func wrapHelp(help string, columns int) string {
 	if columns < minColumns {
 		return help
@@ -70,21 +71,21 @@ func wrapHelp(help string, columns int) string {
 			out = append(out, line)
 			continue
 		}
-		term := match[1] + match[2]
-		words, width := strings.Fields(line[len(term):]), uniseg.StringWidth(term)
+		label := match[1] + match[2]
+		words, width := strings.Fields(line[len(label):]), uniseg.StringWidth(label)
 		if columns-width >= minDescription {
-			out = append(out, wrapWords(words, term, strings.Repeat(" ", width), columns)...)
+			out = append(out, wrapWords(words, label, strings.Repeat(" ", width), columns)...)
 			continue
 		}
 		indent := strings.Repeat(" ", descriptionIndent)
-		out = append(append(out, strings.TrimRight(term, " ")), wrapWords(words, indent, indent, columns)...)
+		out = append(append(out, strings.TrimRight(label, " ")), wrapWords(words, indent, indent, columns)...)
 	}
 	flush()
 	return strings.Join(out, "\n")
 }
 
-// wrapWords returns the words in lines of at most columns columns, if each word
-// fits. The first line begins with firstIndent, and all other lines with indent.
+// wrapWords returns lines with the words. columns is the maximum width of a line: only a single word that does not fit
+// makes a line wider. The first line begins with firstIndent, and all other lines with indent.
 func wrapWords(words []string, firstIndent, indent string, columns int) (lines []string) {
 	line, empty := firstIndent, true
 	for _, word := range words {

@@ -29,9 +29,9 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/variables"
 )
 
-// TableAccess returns the table access of the tasks of all kinds. The access includes nearly all records of accounts,
-// because one task deletes the contents of a project, and another task re-encrypts data under the next root key. It
-// does not include accounts, their keys, audit records and analytics.
+// TableAccess returns the table access of the tasks of all kinds of operation. The access includes nearly all records
+// of accounts, because one task deletes the contents of a project, and another task re-encrypts data under the next
+// root key. It does not include accounts, their keys, audit records or analytics.
 func TableAccess() store.TableAccess {
 	return store.TableAccess{
 		Reads: []store.KeyPrefix{

@@ -37,7 +37,8 @@ type File struct {
 
 var _ installation.Resolver = File{}
 
-// ResolverFor returns the Resolver of a process.
+// ResolverFor returns the Resolver for a configuration: a File if c.DNSRecords names one, and otherwise the system's
+// resolver.
 func ResolverFor(c config.Config) installation.Resolver {
 	if c.DNSRecords == "" {
 		return net.DefaultResolver

@@ -37,15 +37,15 @@ var _ telemetry.Meter = (*Metrics)(nil)
 
 // requests has the metrics of one kind of request: the number of requests by status, and their latency.
 type requests struct {
-	classes [classes]prometheus.Counter
+	classes [classCount]prometheus.Counter // the number of requests by the class of their status
 	latency prometheus.Histogram
 }
 
 var _ telemetry.Meter = (*requests)(nil)
 
-// classes is the number of status classes: 1 to 5 for 1xx to 5xx,
-// and 0 for a request without a response or with another status.
-const classes = 6
+// classCount is the number of status classes: 1 to 5 for 1xx to 5xx, and 0 for a request without a response or with
+// another status.
+const classCount = 6
 
 // latencyBuckets returns the histogram buckets of latencies in seconds. The smallest bucket is for
 // the time that a gateway itself adds to a request, and the largest for the slowest usual upstream.
@@ -57,8 +57,8 @@ func histogram(name, help string) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets()})
 }
 
-// register registers the metrics of one kind of request. kind is part of the metrics' names, and description names the
-// requests in the help text.
+// register registers the metrics of one kind of request. kind is part of the metrics' names: it is "", or a word that
+// ends with "_". description names the requests in the help text.
 func (r *requests) register(registry *prometheus.Registry, kind, description string) {
 	all := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatewright_" + kind + "requests_total",
@@ -78,7 +78,7 @@ func (r *requests) register(registry *prometheus.Registry, kind, description str
 // Request implements telemetry.Meter.
 func (r *requests) Request(m telemetry.Request) {
 	class := m.Status / 100
-	if class < 0 || class >= classes {
+	if class < 0 || class >= classCount {
 		class = 0
 	}
 	r.classes[class].Inc()

@@ -35,7 +35,7 @@ const (
 	// maxLoggedNames is the maximum number of names for which the time of the last
 	// log line is stored. When it is reached, all of these times are deleted.
 	maxLoggedNames = 4096
-	// registrationInterval is the minimum time between two registrations of an account with an authority.
+	// registrationInterval is the minimum time between two registrations of an account by reregister.
 	registrationInterval = time.Minute
 )
 

@@ -16,8 +16,9 @@ type expiryWarnings struct {
 	warnedAt map[string]time.Time
 }
 
-// shouldWarn reports whether to warn now that the certificate of a name expires soon. It returns true at most
-// once a day for each name. It ignores certificates with a lifetime of a few days, which always expire soon.
+// shouldWarn reports whether to warn now that the certificate of a name expires soon. It returns true at most once a
+// day for each name. It ignores certificates with a lifetime of less than twice renewalMargin, which would expire soon
+// for most of their lifetime.
 func (e *expiryWarnings) shouldWarn(name string, cert *tls.Certificate, now time.Time) bool {
 	if cert.Leaf == nil || cert.Leaf.NotAfter.Sub(now) > renewalMargin ||
 		cert.Leaf.NotAfter.Sub(cert.Leaf.NotBefore) < 2*renewalMargin {

@@ -28,7 +28,7 @@ type Files struct {
 	mu          sync.Mutex
 	certificate *tls.Certificate
 	checkedAt   time.Time
-	loaded      [2]stamp
+	loaded      [2]stamp // of the files with certificate
 }
 
 var _ handshake.Source = (*Files)(nil)
@@ -51,8 +51,9 @@ type stamp struct {
 	modified time.Time
 }
 
-// OpenFiles reads the files. Its error names the file that is wrong, says what to do, and does not repeat the
-// files' content. An expired certificate is served with a warning in the log, because some clients accept it.
+// OpenFiles reads the files. Its error names the file that is wrong, says what to do, and does not repeat the files'
+// content. An expired certificate is served with a warning in the log, because some clients accept it. A key that all
+// users can read is used with a warning, too.
 func OpenFiles(ctx context.Context, o FileOptions) (*Files, error) {
 	f := &Files{o: o}
 	current, err := f.stamps()
@@ -130,8 +131,8 @@ func (f *Files) stamps() (out [2]stamp, err error) {
 // maxFileBytes is the maximum size of a file. A long certificate chain has some 20 KB.
 const maxFileBytes = 1 << 20
 
-// statRegular returns the information about a regular file. It returns an error
-// for other files, such as a pipe: reading them could block, or work only once.
+// statRegular returns the information about a regular file. It returns an error for other files, such as a pipe:
+// reading them could block, or work only once. It also returns an error for files that are larger than maxFileBytes.
 func statRegular(name string) (fs.FileInfo, error) {
 	info, err := os.Stat(name)
 	switch {

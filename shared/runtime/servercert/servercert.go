@@ -13,8 +13,8 @@ import "context"
 
 // Names are the installation's own names.
 type Names interface {
-	// Owns reports, without a read, whether a name has the form of one
-	// of the Names. The name is in lower case, without a final dot.
+	// Owns reports, without a read of the table, whether a name has the form of one of the Names. The name is in lower
+	// case, without a final dot.
 	Owns(name string) bool
 	// Served reports whether anything is served at one of the Names.
 	Served(ctx context.Context, name string) (bool, error)

@@ -8,7 +8,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/handshake"
 )
 
-// Text is a certificate in a setting, for all names. It stays the same until the process ends. It is safe for concurrent use.
+// Text is a certificate in a setting, for all names. It stays the same until the process ends. It is safe for
+// concurrent use.
 type Text struct {
 	names       Names
 	certificate *tls.Certificate
@@ -16,8 +17,9 @@ type Text struct {
 
 var _ handshake.Source = (*Text)(nil)
 
-// OpenText reads a certificate chain and its private key, both as PEM, from the value of the named variable.
-// The certificate must be valid for all of hosts. The error names the variable, and does not repeat its value.
+// OpenText reads a certificate chain and its private key, both as PEM, from value. variable is the name of the
+// environment variable that has this value. The certificate must be valid for all of hosts. The error names the
+// variable, and does not repeat its value.
 func OpenText(variable, value string, names Names, hosts ...string) (*Text, error) {
 	pair, err := tls.X509KeyPair([]byte(value), []byte(value)) // each argument uses only its kind of blocks
 	if err != nil {

@@ -150,7 +150,7 @@ type Process interface {
 // ShutdownNotifier is a Process that serves its own health
 // response, and has to report during shutdown that it is not ready.
 type ShutdownNotifier interface {
-	// AnnounceShutdown is called once, before the time Announce begins.
+	// AnnounceShutdown is called once, when the shutdown begins.
 	AnnounceShutdown()
 }
 

@@ -1,5 +1,6 @@
-// Package bedrock calls models of Amazon Bedrock for the search of the documentation (package docsearch): InvokeModel returns
-// vectors of questions, and Converse writes an answer from passages. An installation uses no models unless its context names them.
+// Package bedrock calls models of Amazon Bedrock for the search of the documentation (package docsearch): InvokeModel
+// returns vectors of questions, and Converse writes an answer from passages. An installation uses no models unless its
+// CDK context names them.
 //
 // The package is not a client for other purposes. It only checks the form of the models' responses; docsearch checks
 // their content. It logs no text of a question, of a response or of a model's error. It is not part of package cloud,
@@ -121,7 +122,7 @@ func (l limitedClient) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// errorCode matches the error codes that are logged. A question's text does not match it.
+// errorCode matches the error codes that are logged. It does not match a text with spaces, such as a question.
 var errorCode = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
 
 // modelError returns the reason of an SDK error, without the error's text.

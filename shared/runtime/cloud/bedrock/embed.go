@@ -23,9 +23,9 @@ const maxConcurrent = 8
 type family struct {
 	// maxTexts is the maximum number of texts in a request.
 	maxTexts int
-	// request returns the body of a request for the vectors of texts. question
-	// reports whether the texts are questions, rather than texts to search.
-	request func(texts []string, question bool) any
+	// request returns the body of a request for the vectors of texts. areQuestions says that the texts are questions,
+	// rather than texts to search.
+	request func(texts []string, areQuestions bool) any
 	// vectors decodes the response.
 	vectors func(body []byte) ([][]float32, error)
 }
@@ -36,9 +36,9 @@ func familyOf(model string) family {
 	if strings.HasPrefix(model, "cohere.") {
 		return family{
 			maxTexts: 96,
-			request: func(texts []string, question bool) any {
+			request: func(texts []string, areQuestions bool) any {
 				kind := "search_document"
-				if question {
+				if areQuestions {
 					kind = "search_query"
 				}
 				return map[string]any{"texts": texts, "input_type": kind, "truncate": "END"}
@@ -89,11 +89,11 @@ func (c *Client) EmbedTexts(ctx context.Context, texts []string) ([][]float32, e
 }
 
 // embed returns one vector for each text. It sends one request, so there must be at most family.maxTexts texts.
-func (c *Client) embed(ctx context.Context, texts []string, question bool) ([][]float32, error) {
+func (c *Client) embed(ctx context.Context, texts []string, areQuestions bool) ([][]float32, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	format := familyOf(c.model)
-	body, err := json.Marshal(format.request(texts, question))
+	body, err := json.Marshal(format.request(texts, areQuestions))
 	if err != nil {
 		return nil, fmt.Errorf("write a request: %w", err)
 	}

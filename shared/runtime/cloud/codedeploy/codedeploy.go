@@ -182,11 +182,13 @@ func (c *Client) Report(ctx context.Context, deployment, hook string, passed boo
 	return nil
 }
 
+// wrapError adds the action to err. If CodeDeploy does not know the deployment or the hook, the error also wraps
+// ErrNoDeployment.
 func wrapError(action string, err error) error {
-	_, deployment := errors.AsType[*types.DeploymentDoesNotExistException](err)
-	_, id := errors.AsType[*types.InvalidDeploymentIdException](err)
-	_, hook := errors.AsType[*types.InvalidLifecycleEventHookExecutionIdException](err)
-	if deployment || id || hook {
+	_, noDeployment := errors.AsType[*types.DeploymentDoesNotExistException](err)
+	_, invalidID := errors.AsType[*types.InvalidDeploymentIdException](err)
+	_, invalidHook := errors.AsType[*types.InvalidLifecycleEventHookExecutionIdException](err)
+	if noDeployment || invalidID || invalidHook {
 		return fmt.Errorf("%s: %w: %w", action, ErrNoDeployment, err)
 	}
 	return fmt.Errorf("%s: %w", action, err)

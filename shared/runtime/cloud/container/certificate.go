@@ -18,7 +18,7 @@ import (
 // a variable, or two files, which are read again when they change.
 type certificate struct {
 	variable, text string
-	file, key      string
+	file, keyFile  string
 	// source provides the opened certificate. It is nil until open is called.
 	source handshake.Source
 }
@@ -29,16 +29,16 @@ type certificate struct {
 func newCertificate(s service.Service, c config.Config, getenv func(string) string) (*certificate, error) {
 	cert := &certificate{variable: s.Certificate, text: getenv(s.Certificate)}
 	if s.CertificateFile != "" {
-		cert.file, cert.key = getenv(s.CertificateFile), getenv(s.KeyFile)
+		cert.file, cert.keyFile = getenv(s.CertificateFile), getenv(s.KeyFile)
 	}
-	files := cert.file != "" || cert.key != ""
+	files := cert.file != "" || cert.keyFile != ""
 	switch {
 	case s.Port.Protocol != service.TLS, cert.text == "" && !files && c.DynamoDBEndpoint != "":
 		return nil, nil // nil is a valid result
 	case cert.text != "" && files:
 		return nil, fmt.Errorf("read the environment: %s has a certificate, and %s and %s name another: set either",
 			s.Certificate, s.CertificateFile, s.KeyFile)
-	case files && (cert.file == "" || cert.key == ""):
+	case files && (cert.file == "" || cert.keyFile == ""):
 		return nil, fmt.Errorf("read the environment: %s and %s go together: set both to the files of the certificate "+
 			"and of its key", s.CertificateFile, s.KeyFile)
 	case cert.text == "" && !files && s.CertificateFile != "":
@@ -51,7 +51,7 @@ func newCertificate(s service.Service, c config.Config, getenv func(string) stri
 	}
 	var err error
 	if files {
-		err = servercert.Check(cert.file, cert.key)
+		err = servercert.Check(cert.file, cert.keyFile)
 	} else {
 		_, err = servercert.OpenText(cert.variable, cert.text, nil)
 	}
@@ -69,7 +69,7 @@ func (c *certificate) open(
 		source, err = servercert.OpenText(c.variable, c.text, processNames(owns), hosts...)
 	} else {
 		source, err = servercert.OpenFiles(ctx, servercert.FileOptions{
-			Certificate: c.file, Key: c.key, Names: processNames(owns),
+			Certificate: c.file, Key: c.keyFile, Names: processNames(owns),
 			Hosts: hosts, Now: time.Now, Log: log,
 		})
 	}

@@ -122,8 +122,8 @@ func run(
 		Bodies: bodies.New(int64(settings.BufferedBodyBytes)), PathBytes: s.PathBytes, IDs: parts.IDs, Log: parts.Log,
 		TLS: tlsConfig, Misdirected: misdirected,
 	}
-	endpoints := []host.Endpoint{{Listener: ls.tls, Options: o, OnCreated: monitor.AddServer}}
-	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", ls.tls.Addr().String(), "copy",
+	endpoints := []host.Endpoint{{Listener: ls.main, Options: o, OnCreated: monitor.AddServer}}
+	parts.Log.InfoContext(ctx, "the service listens", "service", s.Name, "address", ls.main.Addr().String(), "copy",
 		address, "tls", tlsConfig != nil,
 		"version", release.Version(), "built", release.Toolchain())
 	if ls.plain != nil {

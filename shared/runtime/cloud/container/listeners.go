@@ -12,12 +12,13 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/service"
 )
 
-// listeners are the listeners of a service. plain is nil if the service has no
-// address for plain HTTP, and admin is nil if it has no address for operators.
-type listeners struct{ tls, plain, admin net.Listener }
+// listeners are the listeners of a service. main is the listener at Port, with TLS unless the service runs without TLS
+// (newCertificate). plain is nil if the service has no address for plain HTTP. admin is nil if it has no address for
+// operators.
+type listeners struct{ main, plain, admin net.Listener }
 
 func (l listeners) close() {
-	for _, ln := range []net.Listener{l.tls, l.plain, l.admin} {
+	for _, ln := range []net.Listener{l.main, l.plain, l.admin} {
 		if ln != nil {
 			_ = ln.Close()
 		}
@@ -37,7 +38,7 @@ func openListeners(ctx context.Context, s service.Service, getenv func(string) s
 			}
 		}
 	}
-	if l.tls, err = listen.Open(ctx, cmp.Or(getenv(s.Listen), ":"+strconv.Itoa(s.Port.Listen)), "the service "+s.Name,
+	if l.main, err = listen.Open(ctx, cmp.Or(getenv(s.Listen), ":"+strconv.Itoa(s.Port.Listen)), "the service "+s.Name,
 		s.Listen); err != nil {
 		return l, err
 	}

@@ -36,7 +36,8 @@ func credentials(agent string, getenv func(string) string) aws.CredentialsProvid
 		return nil
 	}
 	return aws.NewCredentialsCache(endpointcreds.New(agent+path), func(o *aws.CredentialsCacheOptions) {
-		o.ExpiryWindow = 5 * time.Minute // at least half of it, at random: copies refresh at different times
+		// A refresh is due 2.5 to 5 minutes before the expiry, at random, so that copies refresh at different times.
+		o.ExpiryWindow = 5 * time.Minute
 		o.ExpiryWindowJitterFrac = 0.5
 	})
 }

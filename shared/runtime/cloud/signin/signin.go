@@ -27,8 +27,8 @@ const (
 	defaultRegion = "AWS_DEFAULT_REGION"
 )
 
-// The errors of RegionOf and Environment if there is no region, and of Environment if there are no credentials. Each
-// text is one line and says what to do.
+// The errors of RegionOf and Environment if there is no region, and of Environment if the AWS command line returns no
+// credentials. Each text is one line and says what to do.
 var (
 	ErrNoRegion      = errors.New("no region is set: say AWS_REGION=, the region of the installation")
 	ErrNoCredentials = errors.New("the AWS command line has no credentials: sign in (aws sso login), or set AWS_PROFILE")
@@ -62,8 +62,8 @@ func RegionOf(ctx context.Context, getenv func(string) string, run Run) (string,
 	return strings.TrimSpace(out), nil
 }
 
-// Environment returns a getenv that also has a region and credentials. It takes them
-// from the environment if they are set there, and otherwise from the AWS command line.
+// Environment returns a getenv function that also has a region and credentials. It takes them from getenv if they are
+// set there, and otherwise from the AWS command line. run runs the AWS command line.
 func Environment(ctx context.Context, getenv func(string) string, run Run) (func(string) string, error) {
 	region, err := RegionOf(ctx, getenv, run)
 	if err != nil {

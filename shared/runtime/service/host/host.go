@@ -18,8 +18,8 @@ import (
 )
 
 // Serve serves the process at l until ctx ends. It sets the process as the handler of the options. When ctx ends, Serve
-// drains the process, and continues to serve running requests and health checks meanwhile. It returns when all requests
-// have ended, at the latest after the time drain.
+// drains the process, which receives requests and health checks until it has drained. Serve returns when all requests
+// have ended, or when the time in the parameter drain is over.
 //
 // Gateways add header fields to the requests that they forward,
 // so Serve increases the options' limits on a request's head.

@@ -59,8 +59,8 @@ func isEvent(payload []byte) bool {
 
 // TableCheck returns a check that reads an item that does not exist, under the first key
 // prefix that the function may read. It panics if the function may not read any key prefix.
-func TableCheck(t *store.Table, r store.TableAccess) func(context.Context) error {
-	key := r.Reads[0].Key("probe")
+func TableCheck(t *store.Table, access store.TableAccess) func(context.Context) error {
+	key := access.Reads[0].Key("probe")
 	return func(ctx context.Context) error {
 		var item struct{}
 		if err := t.Get(ctx, key, &item); err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -26,7 +26,8 @@ type Timetable struct {
 	expression string
 }
 
-// cronPattern matches the characters of crontab(5). It excludes the parser's own extensions, such as "@hourly", "?" and "TZ=".
+// cronPattern matches five fields with the characters of crontab(5). It excludes the parser's own extensions, such as
+// "@hourly", "?" and "TZ=".
 var cronPattern = regexp.MustCompile(`^[0-9A-Za-z*,/-]+( [0-9A-Za-z*,/-]+){4}$`)
 
 // Parse parses a schedule. It returns an error if the schedule has neither or both of Interval and Cron, if Interval
@@ -84,8 +85,8 @@ func parseCron(spec string) (Timetable, error) {
 	return Timetable{cron: c, expression: expression}, nil
 }
 
-// Next returns the first time at which the schedule is due later than the
-// instant after. For a schedule with Interval, that is after plus Interval.
+// Next returns the next time of the schedule that is later than the parameter after. For a schedule with Interval, it
+// is after plus Interval.
 func (t Timetable) Next(after time.Time) time.Time {
 	if t.cron == nil {
 		return after.Add(t.interval)
@@ -100,8 +101,8 @@ func (t Timetable) Expression() string { return t.expression }
 // starBit is the bit of a field that was "*" (starBit of package cron).
 const starBit = 1 << 63
 
-// awsExpression returns the AWS expression of a parsed cron. It differs from the text in crontab(5): AWS
-// counts days of the week from 1, requires "?" for the day that is not restricted, and uses other names.
+// awsExpression returns the AWS expression of a parsed cron. It differs from the text in crontab(5): AWS counts days of
+// the week from 1, and requires "?" for the day that is not restricted. The expression has numbers instead of names.
 func awsExpression(c *cron.SpecSchedule) (string, error) {
 	dom, dow := fieldValues(c.Dom, 1, 31, 0), fieldValues(c.Dow, 0, 6, 1)
 	switch {
@@ -117,16 +118,16 @@ func awsExpression(c *cron.SpecSchedule) (string, error) {
 		fieldValues(c.Month, 1, 12, 0), dow), nil
 }
 
-// fieldValues returns the numbers of the bits that are set in a field, from the bit
-// from to the bit to, each increased by shift. It returns "*" if all bits are set.
-func fieldValues(field uint64, from, to, shift int) string {
+// fieldValues returns the numbers of the bits that are set in a field, each increased by shift. It considers only the
+// bits first to last, and returns "*" if all of them are set.
+func fieldValues(field uint64, first, last, shift int) string {
 	var out []string
-	for i := from; i <= to; i++ {
+	for i := first; i <= last; i++ {
 		if field&(1<<i) != 0 {
 			out = append(out, strconv.Itoa(i+shift))
 		}
 	}
-	if len(out) == to-from+1 {
+	if len(out) == last-first+1 {
 		return "*"
 	}
 	return strings.Join(out, ",")
