@@ -54,7 +54,7 @@ type Request struct {
 
 // Step is a request that creates something.
 type Step struct {
-	// Operation is the id of an operation of any group. If the body is nil, the step sends the body of the operation's
+	// Operation is the ID of an operation of any group. If the body is nil, the step sends the body of the operation's
 	// valid request.
 	Operation string `json:"operation"`
 	Request
@@ -81,21 +81,22 @@ func Load(group string) (Samples, error) {
 	return s, nil
 }
 
-var parameter = regexp.MustCompile(`\{([A-Za-z]+)\}`)
+var parameterPattern = regexp.MustCompile(`\{([A-Za-z]+)\}`)
 
 // Parameters returns the path parameters of an operation, in order.
 func Parameters(d api.Declaration) []string {
 	var out []string
-	for _, m := range parameter.FindAllStringSubmatch(d.Path, -1) {
+	for _, m := range parameterPattern.FindAllStringSubmatch(d.Path, -1) {
 		out = append(out, m[1])
 	}
 	return out
 }
 
-// fill replaces each parameter in a text with its value. escape escapes each value.
+// fill replaces each parameter in a text with its value. escape escapes each value. fill returns an error if a
+// parameter has no value.
 func (n Names) fill(text string, escape func(string) string) (string, error) {
 	var missing error
-	out := parameter.ReplaceAllStringFunc(text, func(p string) string {
+	out := parameterPattern.ReplaceAllStringFunc(text, func(p string) string {
 		v, ok := n[strings.Trim(p, "{}")]
 		if !ok {
 			missing = fmt.Errorf("%s has no value: add it to names in the group's samples.json", p)
@@ -122,7 +123,8 @@ func (n Names) Merge(others Names) (Names, error) {
 	return out, nil
 }
 
-// Target returns the request's path and query, and its body, with the values of names.
+// Target returns the request's path and query, and its body, with the values of n. Values in r.Names replace those in
+// n.
 func (r Request) Target(d api.Declaration, n Names) (target, body string, err error) {
 	if n, err = n.Merge(r.Names); err != nil {
 		return "", "", fmt.Errorf("%s: %w", d.ID, err)
@@ -160,7 +162,7 @@ func escapeJSON(text string) string {
 type Book struct {
 	groups  []api.Group
 	samples map[string]Samples
-	// operations contains each operation by its id.
+	// operations contains each operation by its ID.
 	operations map[string]operation
 }
 
@@ -242,7 +244,7 @@ func (s Step) usesAsName(parameter string) bool {
 
 // Placeholders returns the parameters in the request's query and body.
 func (r Request) Placeholders() (out []string) {
-	for _, m := range parameter.FindAllStringSubmatch(r.Query+string(r.Body), -1) {
+	for _, m := range parameterPattern.FindAllStringSubmatch(r.Query+string(r.Body), -1) {
 		out = append(out, m[1])
 	}
 	return out
@@ -257,7 +259,7 @@ type Client interface {
 }
 
 // Setup creates the objects of the named groups, or of all groups if none is named. names is a result of Book.Names.
-// Setup adds the values that the responses assign to parameters.
+// Setup adds to names the values that its steps capture.
 func (b *Book) Setup(c Client, names Names, groups ...string) error {
 	for _, g := range b.groups {
 		if len(groups) > 0 && !slices.Contains(groups, g.Name) {

@@ -93,7 +93,8 @@ Exit codes:
 // defaultRelayAddr is the address of the relay that `make run` starts on this machine.
 const defaultRelayAddr = "127.0.0.1:9003"
 
-// options checks the flags. The error names every invalid flag, and no value that may be a secret.
+// options returns the options of the agent that the flags describe. The error names every invalid flag, and no value
+// that may be a secret.
 func (f connectFlags) options(args []string, getenv func(string) string) (tunnel.AgentOptions, error) {
 	o := tunnel.AgentOptions{Connections: f.connections, WebSocket: f.webSocket}
 	var errs []error
@@ -153,7 +154,7 @@ func (f connectFlags) relayURL(getenv func(string) string) (*url.URL, error) {
 	return u, nil
 }
 
-// isPort reports whether an address can have a port. "" is the default port of the scheme.
+// isPort reports whether text is a valid port, or "", which means the default port of the scheme.
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && n > 0

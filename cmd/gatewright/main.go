@@ -1,6 +1,6 @@
 // Command gatewright is the client that people and pipelines use, on machines that the product does not control. It
 // does not access tables or root keys of an installation. `gatewright tunnel connect` forwards requests to services
-// that only this machine can reach. A defect in the client can affect only these services.
+// that only this machine can reach. A defect in this command affects only services that this machine can reach.
 //
 // The server is another program, gatewright-server, which links all groups of operations, the embedded store and the
 // AWS clients. If it is installed, gatewright runs it for the server's commands

@@ -29,9 +29,9 @@ type progress struct {
 
 	mu   sync.Mutex
 	open int
-	// last is the reason of the last failed attempt, "" after a connection was opened. lastAttempt is the number of this
-	// attempt. With them, the same failure of several connections is reported only once.
-	last        string
+	// lastReason is the reason of the last failed attempt, "" after a connection was opened. lastAttempt is the number of
+	// this attempt. With them, the same failure of several connections is reported only once.
+	lastReason  string
 	lastAttempt int
 }
 
@@ -50,7 +50,7 @@ func (p *progress) connectionsChanged(ctx context.Context, open int) {
 	increased := open > p.open
 	p.open = open
 	if increased {
-		p.last = ""
+		p.lastReason = ""
 	}
 	p.mu.Unlock()
 	event, level, sentence := "connected", slog.LevelInfo, fmt.Sprintf("connected: %d of %d connections to %s", open,
@@ -75,10 +75,10 @@ func (p *progress) attemptFailed(ctx context.Context, err error, attempt int, wa
 	}
 	reason := p.explain(err)
 	p.mu.Lock()
-	reported := p.last == reason && attempt <= p.lastAttempt
+	reported := p.lastReason == reason && attempt <= p.lastAttempt
 	// If no connection is open, the agent ends with ErrRefused, and connectExitCode reports the error.
 	reported = reported || errors.Is(err, tunnel.ErrRefused) && p.open == 0
-	p.last, p.lastAttempt = reason, attempt
+	p.lastReason, p.lastAttempt = reason, attempt
 	p.mu.Unlock()
 	if reported {
 		return
@@ -92,18 +92,18 @@ func (p *progress) attemptFailed(ctx context.Context, err error, attempt int, wa
 // explain returns a text that says what is wrong with a connection, and what the user can do about it.
 func (p *progress) explain(err error) string {
 	statusErr, isStatus := errors.AsType[*tunnel.StatusError](err)
-	unknown, isUnknown := errors.AsType[x509.UnknownAuthorityError](err)
+	authorityErr, isUnknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
-	name, isDNS := errors.AsType[*net.DNSError](err)
-	timeout, isNet := errors.AsType[net.Error](err)
-	source, isToken := errors.AsType[tokenError](err)
+	dnsErr, isDNS := errors.AsType[*net.DNSError](err)
+	netErr, isNet := errors.AsType[net.Error](err)
+	tokenErr, isToken := errors.AsType[tokenError](err)
 	switch {
 	case errors.Is(err, tunnel.ErrRefused):
 		return p.relay + " refuses the token, which was rotated, it seems; connections that are there stay. Put the " +
 			"present one in its place"
 	case isToken: // the token could not be read, so no request was sent
-		return printable(source.Error())
+		return printable(tokenErr.Error())
 	case isStatus && statusErr.Status == http.StatusServiceUnavailable:
 		return p.relay + " takes no agents just now (503)"
 	case isStatus && statusErr.Status == http.StatusTooManyRequests:
@@ -111,18 +111,18 @@ func (p *progress) explain(err error) string {
 	case isStatus:
 		return fmt.Sprintf("%s answers %s: check that it is a relay's address; where a proxy is in between, --websocket "+
 			"may get through", p.relay, strings.TrimPrefix(statusErr.Error(), "the relay answers "))
-	case isUnknown && unknown.Cert != nil, errors.As(err, new(x509.UnknownAuthorityError)):
+	case isUnknown && authorityErr.Cert != nil, errors.As(err, new(x509.UnknownAuthorityError)):
 		return "the certificate of " + p.relay + " is of an authority that this machine does not trust; if it is one of " +
 			"yours, name its certificate with --ca-file"
 	case isCertificate:
 		return "the certificate of " + p.relay + " is not its own, or not valid now: " + printable(innermost(err).Error())
 	case notTLS, errors.Is(err, http.ErrSchemeMismatch):
 		return p.relay + " does not speak TLS: check the port"
-	case isDNS && name.IsNotFound:
+	case isDNS && dnsErr.IsNotFound:
 		return "there is no machine of the name in " + p.relay
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens at " + p.relay
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNet && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNet && netErr.Timeout():
 		return p.relay + " does not answer in time"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
 		errors.Is(err, syscall.EPIPE):
@@ -133,7 +133,7 @@ func (p *progress) explain(err error) string {
 	return p.relay + " can't be reached: " + printable(innermost(err).Error())
 }
 
-// innermost returns the innermost error.
+// innermost returns the innermost error that err wraps, or err if it wraps none.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/commandline"
 )
 
-// serverName is the binary with the server's commands.
+// serverName is the name of the binary with the server's commands.
 const serverName = "gatewright-server"
 
 // These are the groups of commands in the help.
@@ -85,7 +85,8 @@ var errNoServer = errors.New("this is a command of " + serverName + ", which is 
 	"has it beside gatewright, " +
 	"`make cli` in a checkout builds both, and it is found beside gatewright or on the PATH")
 
-// serverEndedError is the exit code of a server that ran as a child process. The server has already reported its error.
+// serverEndedError is the error for a server that ran as a child process and failed with the exit code code. The server
+// has already reported the reason.
 type serverEndedError struct{ code int }
 
 func (e *serverEndedError) Error() string {
@@ -94,7 +95,7 @@ func (e *serverEndedError) Error() string {
 
 // execServer replaces this process with the server, with the same arguments and environment, and returns only if that
 // fails. Windows cannot replace a process: there, execServer runs the server as a child and returns an error with its
-// exit code. The arguments stay arguments, so that no secret appears in another place.
+// exit code. It passes args only as arguments, so that a secret in args does not appear in another place.
 func execServer(args []string) error {
 	path, err := findServer()
 	if err != nil {
