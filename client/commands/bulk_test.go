@@ -16,9 +16,9 @@ import (
 
 // fakeKeyAPI is an API that creates keys. It creates one key per Idempotency-Key.
 type fakeKeyAPI struct {
-	created   []string // the consumers' names, in the order of the created keys
-	responses map[string]string
-	requests  int
+	created   []string          // the consumers' names, in the order of the created keys
+	responses map[string]string // the response with the created key, by Idempotency-Key
+	requests  int               // the number of requests for a key
 	// failures maps the number of a request for a key to the kind of its failure. The first request has the number 1.
 	failures map[int]string
 }
@@ -228,7 +228,7 @@ func TestBulkCreateLocksFile(t *testing.T) {
 }
 
 // TestBulkCreateRefusesChangedFile checks that no more keys are created if the file has changed: its lines would no
-// longer match the recorded keys.
+// longer match the recorded keys. The same holds if other users can read the .done file, which has the keys.
 func TestBulkCreateRefusesChangedFile(t *testing.T) {
 	t.Parallel()
 	k := &fakeKeyAPI{responses: map[string]string{}, failures: map[int]string{3: failBefore}}

@@ -53,6 +53,7 @@ func (fx *fixture) sleep(ctx context.Context, d time.Duration) error {
 	return fx.onSleep(ctx, d)
 }
 
+// newFixture returns a fixture whose API has the key buckets a to e. The bucket b has the consumers a to e.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	return newFixtureWith(t, func(w http.ResponseWriter, r *http.Request, _ string) {
@@ -95,9 +96,9 @@ func newFixtureWith(t *testing.T, handle func(w http.ResponseWriter, r *http.Req
 	return fx
 }
 
-// servePage responds with at most two of five entries, from the offset or after the cursor of the request. If cursors
-// is true, each page except the last also has the cursor of the next page.
-func servePage(w http.ResponseWriter, r *http.Request, cursors bool) {
+// servePage responds with at most two of five entries, from the offset or after the cursor of the request. If
+// hasCursors is true, each page except the last also has the cursor of the next page.
+func servePage(w http.ResponseWriter, r *http.Request, hasCursors bool) {
 	const names = "abcde"
 	from, _ := strconv.Atoi(r.FormValue("offset"))
 	if after := r.FormValue("after"); after != "" {
@@ -109,7 +110,7 @@ func servePage(w http.ResponseWriter, r *http.Request, cursors bool) {
 		data = append(data, map[string]string{"name": string(name)})
 	}
 	resp := map[string]any{"data": data, "limit": 2, "offset": from, "total": len(names)}
-	if cursors && to < len(names) {
+	if hasCursors && to < len(names) {
 		resp["next"] = "after-" + names[to-1:to]
 	}
 	_ = json.NewEncoder(w).Encode(resp)
@@ -130,9 +131,8 @@ func (fx *fixture) run(stdin string, args ...string) result {
 		fx.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	app := &commands.App{In: in, Out: &stdout, Err: &stderr, Getenv: func(name string) string {
-		return fx.env[name]
-	}, Sleep: fx.sleep, Now: fx.now}
+	app := &commands.App{In: in, Out: &stdout, Err: &stderr, Sleep: fx.sleep, Now: fx.now}
+	app.Getenv = func(name string) string { return fx.env[name] }
 	return result{app.Run(fx.Context(), args), stdout.String(), stderr.String()}
 }
 

@@ -50,9 +50,13 @@ func TestCommandsMatchAPIDeclaration(t *testing.T) {
 			t.Errorf("%s: Deletes = %t, want %t, since %s has the method %s",
 				path, v.Deletes, !v.Deletes, v.Operation, op.Method)
 		}
-		if hasSecrets := op.Secrets != nil; hasSecrets && op.ReadOnly != v.ShowsSecrets || hasSecrets && !op.ReadOnly &&
-			!v.CreatesSecret && !slices.Contains(maskedChanges(), v.Operation) {
-			t.Errorf("%s has neither --reveal nor --out, want one, since the response of %s has secrets", path, v.Operation)
+		hasSecrets := op.Secrets != nil
+		if hasSecrets && op.ReadOnly != v.ShowsSecrets {
+			t.Errorf("%s: ShowsSecrets = %t, want %t, since the response of %s has secrets and ReadOnly is %t",
+				path, v.ShowsSecrets, op.ReadOnly, v.Operation, op.ReadOnly)
+		}
+		if hasSecrets && !op.ReadOnly && !v.CreatesSecret && !slices.Contains(maskedChanges(), v.Operation) {
+			t.Errorf("%s: CreatesSecret = false, want true, since the change %s has a response with secrets", path, v.Operation)
 		}
 		checkDependents(t, path, v)
 	})
@@ -77,9 +81,9 @@ func checkParameters(t *testing.T, path string, v commands.Verb, op *apitools.To
 			t.Errorf("%s takes %s, want an argument of %s", path, p.Argument, v.Operation)
 			continue
 		}
-		secret := op.ArgumentSecrets != nil && op.ArgumentSecrets.Members[p.Argument] != nil &&
+		isSecret := op.ArgumentSecrets != nil && op.ArgumentSecrets.Members[p.Argument] != nil &&
 			op.ArgumentSecrets.Members[p.Argument].Secret
-		if secret && !p.File {
+		if isSecret && !p.File {
 			t.Errorf("%s takes the secret %s on the command line, want a file", path, p.Argument)
 		}
 		enum := map[string]bool{}
@@ -155,7 +159,7 @@ func TestListColumnsAreUnique(t *testing.T) {
 	} {
 		fx := newFixtureWith(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, c.resp) })
 		if got := fx.run("", strings.Fields(c.line)...); got.code != exit.OK || got.out != c.want {
-			t.Errorf("%s: %+v, want %q", c.line, got, c.want)
+			t.Errorf("gatewright %s = %+v, want code 0 and the output %q", c.line, got, c.want)
 		}
 	}
 }

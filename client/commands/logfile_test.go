@@ -21,7 +21,8 @@ type fakeAuditLog struct {
 	links []proof.Link
 	// failedExports is the number of exports whose last page says that records have expired.
 	failedExports int
-	exports       int
+	// exports is the number of exports that have begun.
+	exports int
 }
 
 func newFakeAuditLog(records int) *fakeAuditLog {
@@ -75,7 +76,7 @@ func (l *fakeAuditLog) handle(w http.ResponseWriter, r *http.Request, _ string) 
 }
 
 // TestExportedAuditLogIsVerified checks that an export can be verified offline, and that manipulated exports are
-// detected.
+// detected. Records expire during the first two exports, so `log export` must begin again.
 func TestExportedAuditLogIsVerified(t *testing.T) {
 	t.Parallel()
 	auditLog := newFakeAuditLog(8)

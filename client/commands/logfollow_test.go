@@ -157,10 +157,10 @@ func TestDeleteReportsDependents(t *testing.T) {
 	t.Parallel()
 	consumers := map[string]int{"shop-production": 1, "shop-preview": 2, "shop-working-copy": 3}
 	for _, c := range []struct {
-		deployments string
-		status      int
-		hidden      string
-		wantText    string
+		deployments  string // the list of deployments
+		status       int    // of the response with the list of deployments
+		hiddenSuffix string // of the names of buckets that the key cannot see, "" for none
+		wantText     string
 	}{
 		{`{"data":[{}],"total":3}`, 200, "", "the project shop is deleted, with 3 deployments and 1 certificate and 6 " +
 			"consumers and all its variables\n"},
@@ -179,7 +179,7 @@ func TestDeleteReportsDependents(t *testing.T) {
 				_, _ = io.WriteString(w, c.deployments)
 			case strings.HasSuffix(r.URL.Path, "/mtls-certificates"):
 				_, _ = io.WriteString(w, `{"total":1}`)
-			case c.hidden != "" && strings.HasSuffix(r.URL.Path, c.hidden+"/consumers"):
+			case c.hiddenSuffix != "" && strings.HasSuffix(r.URL.Path, c.hiddenSuffix+"/consumers"):
 				respondError(w, http.StatusNotFound, "there is no such bucket")
 			case strings.HasSuffix(r.URL.Path, "/consumers"):
 				_, _ = fmt.Fprintf(w, `{"total":%d}`, consumers[path.Base(path.Dir(r.URL.Path))])

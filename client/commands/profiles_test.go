@@ -59,7 +59,7 @@ func TestPasswordInProfileURLIsMasked(t *testing.T) {
 func TestReadableProfilesAreRefused(t *testing.T) {
 	t.Parallel()
 	if os.PathSeparator != '/' {
-		t.Skip("modes of files are other ones there")
+		t.Skip("on this system, the mode of a file does not restrict other users")
 	}
 	fx := newFixture(t)
 	writeFile(t, fx.profiles, `{"profiles":{}}`)

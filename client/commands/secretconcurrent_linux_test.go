@@ -43,10 +43,10 @@ func TestConcurrentSecretsAreNotLost(t *testing.T) {
 	for n := range 8 {
 		wg.Go(func() {
 			for i := range 60 {
-				secret := strconv.Itoa(n) + "-" + strconv.Itoa(i)
-				if acquired, err := commands.WriteSecretFile(path, secret, i%2 == 0); err != nil {
-					t.Error(err)
-				} else if !acquired || i%2 == 0 {
+				secret, discard := strconv.Itoa(n)+"-"+strconv.Itoa(i), i%2 == 0
+				if acquired, err := commands.WriteSecretFile(path, secret, discard); err != nil {
+					t.Errorf("WriteSecretFile(%s) error = %v, want none", secret, err)
+				} else if !acquired || discard {
 					continue
 				}
 				written.Add(1)

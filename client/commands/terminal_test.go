@@ -98,9 +98,9 @@ func TestColorsDependOnTerminalAndEnvironment(t *testing.T) {
 		respondError(w, http.StatusNotFound, "there is none")
 	})
 	for _, tt := range []struct {
-		env    map[string]string
-		args   []string
-		colors bool
+		env        map[string]string
+		args       []string
+		wantColors bool
 	}{
 		{nil, nil, true},
 		{map[string]string{"NO_COLOR": "1"}, nil, false},
@@ -115,8 +115,9 @@ func TestColorsDependOnTerminalAndEnvironment(t *testing.T) {
 				t.Errorf("Run(bucket get) of a missing bucket = %d, want %d", code, exit.NotFound)
 			}
 		})
-		if !strings.Contains(screen, "there is none") || strings.Contains(screen, "\x1b") != tt.colors {
-			t.Errorf("with %v and %v the terminal shows %q, want the error, and colors: %t", tt.env, tt.args, screen, tt.colors)
+		if !strings.Contains(screen, "there is none") || strings.Contains(screen, "\x1b") != tt.wantColors {
+			t.Errorf("with %v and %v the terminal shows %q, want the error, and colors: %t", tt.env, tt.args, screen,
+				tt.wantColors)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestEmptyUpdateIsRefused(t *testing.T) {
 			return
 		}
 		updates++
-		var changed []string
+		var memberFlags []string // the flags that set members of the body
 		op, err := call.Operation(v.Operation)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestEmptyUpdateIsRefused(t *testing.T) {
 			case p.Positional:
 				args = append(args, "x")
 			case inBody:
-				changed = append(changed, "--"+p.Flag)
+				memberFlags = append(memberFlags, "--"+p.Flag)
 			case p.Required:
 				args = append(args, "--"+p.Flag, "x")
 			}
@@ -130,7 +130,7 @@ func TestEmptyUpdateIsRefused(t *testing.T) {
 		if got.code != exit.Usage || len(fx.requests) > 0 || got.out != "" {
 			t.Errorf("gatewright %q = %+v after the requests %q, want code %d after none", args, got, fx.requests, exit.Usage)
 		}
-		for _, flag := range changed {
+		for _, flag := range memberFlags {
 			if !v.Body && !strings.Contains(got.err, flag) && !strings.Contains(got.err, "it needs ") {
 				t.Errorf("gatewright %q: stderr = %s, want a hint at %s", args, got.err, flag)
 			}
@@ -139,9 +139,9 @@ func TestEmptyUpdateIsRefused(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "body")
 			writeFile(t, file, "{}")
 			if got := fx.run("", append(args, "--body", file)...); got.code != exit.Usage || len(fx.requests) > 0 ||
-				!strings.Contains(got.err, changed[0]) {
+				!strings.Contains(got.err, memberFlags[0]) {
 				t.Errorf("gatewright %q with the body {} = %+v after the requests %q, want code %d and %q after none",
-					args, got, fx.requests, exit.Usage, changed[0])
+					args, got, fx.requests, exit.Usage, memberFlags[0])
 			}
 			writeFile(t, file, `{"metadata":null}`)
 			if got := fx.run("", append(args, "--body", file)...); got.code != exit.OK &&
