@@ -57,7 +57,7 @@ type App struct {
 // Run runs a command line and reports an error on stderr. It returns the exit code of the process.
 func (a *App) Run(ctx context.Context, args []string) exit.Code {
 	//nolint:contextcheck // commands get the context from ExecuteContext
-	root := a.root(needsOperations(args), mentions(args))
+	root := a.root(needsOperations(args), mentionedIn(args))
 	root.SetArgs(args)
 	executed, err := commandline.Execute(ctx, root)
 	if a.ExitCode != nil {
@@ -93,9 +93,9 @@ func (a *App) errorOutput(args []string) *output.Output {
 	return o
 }
 
-// mentions returns a function that reports whether args contain the name of a resource, or the man command, which needs
-// the commands of all resources.
-func mentions(args []string) func(resource string) bool {
+// mentionedIn returns a function that reports whether args contain the name of a resource, or the man command, which
+// needs the commands of all resources.
+func mentionedIn(args []string) func(resource string) bool {
 	return func(resource string) bool {
 		return slices.Contains(args, resource) || slices.Contains(args, manCommandName)
 	}
@@ -206,6 +206,7 @@ func (a *App) output(f outputFlags) (*output.Output, error) {
 	return output.New(a.Out, a.Err, o)
 }
 
+// isTerminal reports whether f is a character device, such as a terminal. The null device is one, too.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -323,6 +324,7 @@ func (s *session) api() (*call.API, error) {
 	return s.app.api(s, access), nil
 }
 
+// api returns an API client for an installation and a key. The client reports waits to the output of s.
 func (a *App) api(s *session, access profile.Access) *call.API {
 	api := &call.API{Access: access, HTTP: a.HTTP, Sleep: a.Sleep, OnWait: func(reason string, wait time.Duration) {
 		s.out.Noticef("%s; asking again in %s", reason, wait.Round(100*time.Millisecond))

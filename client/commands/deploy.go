@@ -187,7 +187,7 @@ func (s *session) reportBuild(ctx context.Context, api *call.API, r deploy.Resul
 		return fmt.Errorf("write the document: %w", err)
 	}
 	if sources.source == nil {
-		sources.source = excerpts(ctx, api, r)
+		sources.source = remoteSource(ctx, api, r)
 	}
 	problems := report.Report{Errors: r.Errors, Warnings: r.Warnings, Source: sources.source, Folder: sources.folder}
 	if err := errors.Join(sources.reports.write(problems), s.report(problems)); err != nil {
@@ -201,9 +201,9 @@ func (s *session) reportBuild(ctx context.Context, api *call.API, r deploy.Resul
 	})
 }
 
-// excerpts returns a report.Source that reads excerpts of the sources from the installation, which keeps the sources
-// for at least a day after the build.
-func excerpts(ctx context.Context, api *call.API, r deploy.Result) report.Source {
+// remoteSource returns a report.Source that reads excerpts of the sources from the installation, which keeps the
+// sources for at least a day after the build.
+func remoteSource(ctx context.Context, api *call.API, r deploy.Result) report.Source {
 	return report.FromRemote(func(file string, line, column int) (project.Excerpt, bool) {
 		resp, err := api.Call(ctx, "DeployService_source", map[string]any{
 			"projectName": r.Project, "statusId": r.StatusID,

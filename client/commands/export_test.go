@@ -61,7 +61,7 @@ type Parameter struct {
 // the resource has no command.
 func SubcommandCount(resource string, args ...string) int {
 	a := &App{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
-	for _, c := range a.root(needsOperations(args), mentions(args)).Commands() {
+	for _, c := range a.root(needsOperations(args), mentionedIn(args)).Commands() {
 		if c.Name() == resource {
 			return len(c.Commands())
 		}

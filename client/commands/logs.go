@@ -147,12 +147,12 @@ func (s *session) writeRecord(ctx context.Context, record json.RawMessage) error
 	return s.out.Text(output.Grid{Rows: [][]string{auditColumns.row(record)}}.String())
 }
 
-// follower remembers the hashes of the records that were written. It forgets a record that is more than maxLateness
-// older than the newest record, because such a record is not read again.
+// follower remembers the records that were written. It forgets a record that is more than maxLateness older than the
+// newest record, because such a record is not read again.
 type follower struct {
-	written map[[sha256.Size]byte]time.Time
-	newest  time.Time
-	started bool
+	written map[[sha256.Size]byte]time.Time // the time of each record, by the hash of the record
+	newest  time.Time                       // the time of the newest record
+	started bool                            // whether poll has returned records before
 }
 
 // poll returns the records that are not written yet, oldest first. It reads pages until the last page, or until it

@@ -30,7 +30,7 @@ type secretFile struct {
 // It never overwrites a file that may hold the only copy of another secret. If a command was killed before it had a
 // secret, its file holds only the reserved space: newSecretFile uses this file again.
 func newSecretFile(path string) (*secretFile, error) {
-	out, err := reserveSecretFile(path)
+	file, err := reserveSecretFile(path)
 	switch {
 	case errors.Is(err, os.ErrExist):
 		if leftover := openLeftover(path); leftover != nil {
@@ -40,7 +40,7 @@ func newSecretFile(path string) (*secretFile, error) {
 	case err != nil:
 		return nil, err
 	}
-	return out.claim(path)
+	return file.claim(path)
 }
 
 // reserveSecretFile creates the file with reserved space. Until claim locks the file, another command can use it as a
@@ -51,7 +51,7 @@ func reserveSecretFile(path string) (*secretFile, error) {
 	if err != nil {
 		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s cannot be made: %w", outFlag, path, disk.Cause(err)))
 	}
-	out := &secretFile{file: f, lock: flock.New(path, flock.SetFlag(os.O_RDWR))}
+	reserved := &secretFile{file: f, lock: flock.New(path, flock.SetFlag(os.O_RDWR))}
 	if _, err = f.WriteString(reservedContent()); err == nil {
 		err = f.Sync()
 	}
@@ -59,10 +59,10 @@ func reserveSecretFile(path string) (*secretFile, error) {
 		err = disk.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
-		out.remove()
+		reserved.remove()
 		return nil, fmt.Errorf("--%s: %s cannot be written, and nothing is made for it: %w", outFlag, path, disk.Cause(err))
 	}
-	return out, nil
+	return reserved, nil
 }
 
 // claim locks the file that this command has created. It returns an error if another command has already used it as a

@@ -23,22 +23,22 @@ func (v verb) requireChange(arguments map[string]any) error {
 	if err != nil {
 		return err
 	}
-	// notInBody reports whether an argument is declared, but is not a member of the body. An unknown argument counts as
-	// a member: the API reports it.
-	notInBody := func(name string) bool {
-		return slices.ContainsFunc(t.Arguments, func(arg project.Argument) bool {
+	// inBody reports whether an argument is a member of the body. An unknown argument counts as a member: the API reports
+	// it.
+	inBody := func(name string) bool {
+		return !slices.ContainsFunc(t.Arguments, func(arg project.Argument) bool {
 			return arg.Name == name && arg.Location != project.InProperty
 		})
 	}
 	for name := range arguments {
-		if !notInBody(name) {
+		if inBody(name) {
 			return nil
 		}
 	}
 	var flags []string
 	for _, p := range v.params {
 		switch {
-		case notInBody(p.argument):
+		case !inBody(p.argument):
 		case p.allowEmpty:
 			return nil // an explicit empty value removes the member
 		default:

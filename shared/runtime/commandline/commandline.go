@@ -60,9 +60,9 @@ func Prepare(root *cobra.Command, version string) {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 			return RequireCommand(cmd, args) // the flag follows an unknown command: report the command
 		}
-		invalid, isValue := errors.AsType[*pflag.InvalidValueError](err)
+		invalid, isInvalidValue := errors.AsType[*pflag.InvalidValueError](err)
 		switch { // the input may be a misplaced secret
-		case isValue:
+		case isInvalidValue:
 			err = fmt.Errorf("--%s takes %s", invalid.GetFlag().Name, valueDescription(invalid.GetFlag()))
 		case strings.Contains(err.Error(), "shorthand"):
 			err = errors.New("there is no such flag")

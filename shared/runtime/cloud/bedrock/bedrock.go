@@ -47,8 +47,9 @@ const (
 
 // Client calls a model. It is safe for concurrent use.
 type Client struct {
-	model   string
-	runtime func() *bedrockruntime.Client
+	model string
+	// client returns the client of the SDK. The first call creates it.
+	client  func() *bedrockruntime.Client
 	timeout time.Duration
 }
 
@@ -70,13 +71,13 @@ func Models(p installation.Parts, getenv func(string) string) docsearch.Models {
 	}
 	sdk.RetryMaxAttempts = 1 // the search's own vector takes less time than a second attempt
 	sdk.HTTPClient = limitedClient{awshttp.NewBuildableClient(), maxResponseBytes}
-	runtime := sync.OnceValue(func() *bedrockruntime.Client { return bedrockruntime.NewFromConfig(sdk) })
+	client := sync.OnceValue(func() *bedrockruntime.Client { return bedrockruntime.NewFromConfig(sdk) })
 	m := docsearch.Models{}
 	if c.DocsEmbeddings != "" {
-		m.EmbeddingModel, m.Embedder = c.DocsEmbeddings, &Client{c.DocsEmbeddings, runtime, embedTimeout}
+		m.EmbeddingModel, m.Embedder = c.DocsEmbeddings, &Client{c.DocsEmbeddings, client, embedTimeout}
 	}
 	if c.DocsAnswers != "" {
-		m.Writer = &Client{c.DocsAnswers, runtime, writeTimeout}
+		m.Writer = &Client{c.DocsAnswers, client, writeTimeout}
 	}
 	return m
 }

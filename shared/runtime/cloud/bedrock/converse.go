@@ -77,7 +77,7 @@ func (c *Client) Write(ctx context.Context, question string, passages []docsearc
 	if err != nil {
 		return docsearch.Draft{}, err
 	}
-	resp, err := c.runtime().Converse(ctx, input)
+	resp, err := c.client().Converse(ctx, input)
 	if err != nil {
 		return docsearch.Draft{}, modelError(err)
 	}

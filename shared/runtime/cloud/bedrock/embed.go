@@ -97,7 +97,7 @@ func (c *Client) embed(ctx context.Context, texts []string, areQuestions bool) (
 	if err != nil {
 		return nil, fmt.Errorf("write a request: %w", err)
 	}
-	resp, err := c.runtime().InvokeModel(ctx, &bedrockruntime.InvokeModelInput{
+	resp, err := c.client().InvokeModel(ctx, &bedrockruntime.InvokeModelInput{
 		ModelId: &c.model, ContentType: aws.String("application/json"), Accept: aws.String("application/json"), Body: body,
 	})
 	if err != nil {
