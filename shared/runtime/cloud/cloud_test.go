@@ -18,7 +18,7 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/cloud"
 )
 
-// lambdaEnv is the environment of a function as the infrastructure and Lambda set it.
+// lambdaEnv returns the environment of a function as the infrastructure and Lambda set it, with changes.
 func lambdaEnv(changes map[string]string) func(string) string {
 	env := map[string]string{
 		config.VarTable:         "the-table",
@@ -77,7 +77,7 @@ func (f *fakeAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		resp["CiphertextBlob"] = []byte("wrapped")
 	case strings.HasSuffix(target, "Decrypt"):
 		resp["Plaintext"] = make([]byte, 32)
-	case strings.HasSuffix(target, "GetItem") && len(f.requests) > 2:
+	case strings.HasSuffix(target, "GetItem") && len(f.requests) > 2: // the first read finds no root key
 		resp["Item"] = map[string]any{"wrapped": map[string]any{"B": []byte("wrapped")}}
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -145,9 +145,9 @@ func TestUploadAddressesArePublic(t *testing.T) {
 		env  map[string]string
 		host string
 	}{
-		"aws":      {nil, "the-bucket.s3.eu-west-1.amazonaws.com"},
-		"emulator": {map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}, "127.0.0.1:4566"},
-		"public": {map[string]string{
+		"AWS":         {nil, "the-bucket.s3.eu-west-1.amazonaws.com"},
+		"an emulator": {map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}, "127.0.0.1:4566"},
+		"an emulator with a public endpoint": {map[string]string{
 			"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", config.VarS3PublicEndpoint: "http://s3.localhost:4566",
 		}, "s3.localhost:4566"},
 	} {

@@ -61,8 +61,8 @@ func TestWrappedHelpHasTheSameWords(t *testing.T) {
 	})
 }
 
-// TestHelpThatFitsIsUnchanged checks that the lines of a paragraph are not joined if they fit the
-// terminal. It also checks that a description begins on the next line if its term is too long.
+// TestHelpThatFitsIsUnchanged checks that the lines of a paragraph are not joined if they fit the terminal. It also
+// checks that a description begins on the next line if its flag or command is too long.
 func TestHelpThatFitsIsUnchanged(t *testing.T) {
 	t.Parallel()
 	const help = "POST /v1/accounts\nThe key needs a scope.\n\nFlags:\n      --a string   what it is\n"

@@ -22,8 +22,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/metrics"
 )
 
-// TestMetricsMatchRequests checks the value of every metric of the gateway after some requests. A metric of the gateway
-// that the test does not know fails it.
+// TestMetricsMatchRequests checks the value of every metric of the gateway after some requests, and that the metrics
+// are documented. A metric of the gateway that the test does not know fails it.
 func TestMetricsMatchRequests(t *testing.T) {
 	m := metrics.New(func() int { return 7 })
 	for _, status := range []int{0, 101, 200, 204, 404, 503, 999, -1} {

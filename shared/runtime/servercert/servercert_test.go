@@ -21,17 +21,18 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/syncbuffer"
 )
 
-// fakeNames owns all names below example.com. The map contains the names at which something is served.
+// fakeNames owns all names below example.com. The map contains the names at which something is served. The lookup of
+// failing.example.com fails.
 type fakeNames map[string]bool
 
-var errTable = errors.New("the table is away")
+var errTable = errors.New("the table is unavailable")
 
 // Owns implements Names.
 func (fakeNames) Owns(name string) bool { return strings.HasSuffix(name, ".example.com") }
 
 // Served implements Names.
 func (f fakeNames) Served(_ context.Context, name string) (bool, error) {
-	if name == "away.example.com" {
+	if name == "failing.example.com" {
 		return false, errTable
 	}
 	return f[name], nil
@@ -123,7 +124,7 @@ func TestCertificateIsRequestedOnlyForServedNames(t *testing.T) {
 	if cert, err := a.Certificate(t.Context(), "nobody.example.com"); cert != nil || err != nil {
 		t.Errorf("Certificate(unserved name) = %v, %v, want neither", cert, err)
 	}
-	if _, err := a.Certificate(t.Context(), "away.example.com"); !errors.Is(err, errTable) {
+	if _, err := a.Certificate(t.Context(), "failing.example.com"); !errors.Is(err, errTable) {
 		t.Errorf("Certificate(failing lookup) = %v, want %v", err, errTable)
 	}
 	if cert, err := a.Challenge(t.Context(), "api.example.com"); cert != nil || err != nil {
@@ -133,7 +134,7 @@ func TestCertificateIsRequestedOnlyForServedNames(t *testing.T) {
 	for _, address := range []string{
 		"http://example.org/.well-known/acme-challenge/x", "http://nobody.example.com/.well-known/acme-challenge/x",
 		"http://api.example.com/.well-known/acme-challenge/x",
-		"http://away.example.com/.well-known/acme-challenge/x",
+		"http://failing.example.com/.well-known/acme-challenge/x",
 		"http://api.example.com/.well-known/acme-challenge/acme_account", "http://api.example.com/x",
 	} {
 		r := httptest.NewRequest(http.MethodGet, address, nil)
@@ -260,7 +261,10 @@ func TestLostAccountIsRegisteredAgain(t *testing.T) {
 	a.reregister(lost)
 	second := a.manager.Load()
 	a.reregister(lost)
-	if second == first || a.manager.Load() != second {
-		t.Error("reregister(lost account), called twice, does not replace the manager once, want one replacement")
+	if second == first {
+		t.Error("reregister(lost account) keeps the manager, want it replaced")
+	}
+	if a.manager.Load() != second {
+		t.Error("second reregister(lost account) replaces the manager, want it kept for a minute")
 	}
 }

@@ -45,17 +45,18 @@ func taskEnv(changes map[string]string) func(string) string {
 	return func(name string) string { return env[name] }
 }
 
-// echo is a service's process that responds with its address, and closes a channel at each stage of its life.
+// echo is a service's process that responds with its address. It closes running and draining when Run and Drain begin.
+// Drain returns when the test closes drained. If Run ends after that, it closes runEndedLast.
 type echo struct {
-	address           string
-	draining, drained chan struct{}
-	running, ranLast  chan struct{}
+	address               string
+	draining, drained     chan struct{}
+	running, runEndedLast chan struct{}
 }
 
 func newEcho() *echo {
 	return &echo{
 		draining: make(chan struct{}), drained: make(chan struct{}), running: make(chan struct{}),
-		ranLast: make(chan struct{}),
+		runEndedLast: make(chan struct{}),
 	}
 }
 
@@ -66,7 +67,7 @@ func (e *echo) Run(ctx context.Context) {
 	<-ctx.Done()
 	select {
 	case <-e.drained:
-		close(e.ranLast)
+		close(e.runEndedLast)
 	default:
 	}
 }
@@ -83,19 +84,20 @@ func startEcho(t *testing.T, e *echo, getenv func(string) string) (origin string
 	return startProcess(t, e, e, getenv)
 }
 
+// startProcess is like startEcho, and runs the service with a process that embeds e.
 func startProcess(
 	t *testing.T, e *echo, process service.Process, getenv func(string) string,
 ) (origin string, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	log, lines := io.Pipe()
+	log, logWriter := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		err := run(ctx, testService(), func(_ installation.Parts, address string) (service.Process, error) {
 			e.address = address
 			return process, nil
-		}, nil, getenv, lines)
-		_ = lines.CloseWithError(fmt.Errorf("the service has ended: %w", errors.Join(err, io.EOF)))
+		}, nil, getenv, logWriter)
+		_ = logWriter.CloseWithError(fmt.Errorf("the service has ended: %w", errors.Join(err, io.EOF)))
 		done <- err
 	}()
 	t.Cleanup(cancel)
@@ -103,8 +105,8 @@ func startProcess(
 		Address, Version string
 		TLS              bool
 	}
-	for scanner := bufio.NewReader(log); line.Address == ""; {
-		text, err := scanner.ReadBytes('\n')
+	for reader := bufio.NewReader(log); line.Address == ""; {
+		text, err := reader.ReadBytes('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +170,7 @@ func TestServiceServesUntilItHasDrained(t *testing.T) {
 	if err := <-stopErr; err != nil {
 		t.Errorf("run() error after the drain = %v, want none", err)
 	}
-	<-e.ranLast
+	<-e.runEndedLast
 }
 
 // TestProcessTerminatesTLS checks that the process serves TLS with the certificate of the variable. The address for

@@ -46,7 +46,7 @@ func TestParameterIsReadDecrypted(t *testing.T) {
 		}
 		got, err := store.Read(t.Context(), name)
 		if got != want || (err != nil) != (want == "") || err != nil && !strings.Contains(err.Error(), name) {
-			t.Errorf("Read() of %s = %q, %v, want %q or an error that names it", reply, got, err, want)
+			t.Errorf("Read() of %s = %q, %v, want %q or an error that names the parameter", reply, got, err, want)
 		}
 		server.Close()
 	}
