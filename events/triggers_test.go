@@ -20,7 +20,7 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// eventKind returns the file name of a kind of event.
+// eventKind returns the name of an event's file, without the extension.
 func eventKind(e trigger.Event) string {
 	switch {
 	case e.ObjectCreated != "":
@@ -114,16 +114,17 @@ func TestUploadEventMatchesPrefix(t *testing.T) {
 }
 
 // TestGatewayRequestKeepsHost checks that the gateway finds the host, which identifies the deployment. The adapter
-// leaves the host among the other headers.
+// leaves the host among the other headers. The test also checks the path, which MiniStack decodes, and the client's
+// address.
 func TestGatewayRequestKeepsHost(t *testing.T) {
 	raw, err := os.ReadFile("gateway/http.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		change  string
-		decoded bool
-		path    string
+		pathJSON string
+		decoded  bool
+		wantPath string
 	}{
 		"as AWS sends it":        {`"/a%2Fb/c%20d"`, false, "/a%2Fb/c%20d"},
 		"as MiniStack sends it":  {`"/a/b/c d"`, true, "/a/b/c%20d"},
@@ -141,7 +142,7 @@ func TestGatewayRequestKeepsHost(t *testing.T) {
 				w.WriteHeader(http.StatusNoContent)
 			}))
 			var event events.APIGatewayProxyRequest
-			decode(t, bytes.Replace(raw, []byte(`"path": "/__gatewright/ping"`), []byte(`"path": `+c.change), 1), &event)
+			decode(t, bytes.Replace(raw, []byte(`"path": "/__gatewright/ping"`), []byte(`"path": `+c.pathJSON), 1), &event)
 			if out, err := edge(t.Context(), event); err != nil || out.StatusCode != http.StatusNoContent {
 				t.Fatalf("response = %+v, %v, want status 204", out, err)
 			}
@@ -149,8 +150,8 @@ func TestGatewayRequestKeepsHost(t *testing.T) {
 				t.Errorf("request host = %q with the header %q, want shop-main-0123abc.apis.example.com without a header",
 					got.Host, got.Header.Get("Host"))
 			}
-			if got.URL.EscapedPath() != c.path {
-				t.Errorf("request path = %s, want %s", got.URL.EscapedPath(), c.path)
+			if got.URL.EscapedPath() != c.wantPath {
+				t.Errorf("request path = %s, want %s", got.URL.EscapedPath(), c.wantPath)
 			}
 			if got.RemoteAddr != "203.0.113.7" || got.TLS == nil {
 				t.Errorf("request from %s, encrypted %t, want 203.0.113.7, encrypted", got.RemoteAddr, got.TLS != nil)

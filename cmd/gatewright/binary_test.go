@@ -148,7 +148,7 @@ type fixture struct {
 	server *httptest.Server // tests start it
 
 	mu    sync.Mutex
-	token string
+	token string // the current token of the tunnel
 }
 
 func newFixture(t *testing.T, service http.HandlerFunc) *fixture {
@@ -215,8 +215,8 @@ func (fx *fixture) request(method string) (string, error) {
 	}
 }
 
-// tokenFile writes a token to a file that only its owner can read.
-func tokenFile(t *testing.T, text string) string {
+// writeTokenFile writes a token to a file that only its owner can read, and returns the path of the file.
+func writeTokenFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {

@@ -24,13 +24,14 @@ func serveHello(w http.ResponseWriter, r *http.Request) {
 
 func TestConnectServesUntilStopped(t *testing.T) {
 	for name, c := range map[string]struct {
-		tls    bool
-		args   []string
-		signal os.Signal
+		tls         bool
+		args        []string
+		connections int
+		signal      os.Signal
 	}{
-		"plain HTTP to localhost": {false, nil, os.Interrupt},
-		"TLS":                     {true, nil, syscall.SIGTERM},
-		"WebSocket":               {true, []string{"--websocket", "--connections=3"}, syscall.SIGTERM},
+		"plain HTTP to localhost": {false, nil, 2, os.Interrupt},
+		"TLS":                     {true, nil, 2, syscall.SIGTERM},
+		"WebSocket":               {true, []string{"--websocket", "--connections=3"}, 3, syscall.SIGTERM},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,8 +49,8 @@ func TestConnectServesUntilStopped(t *testing.T) {
 				fx.server.Start()
 			}
 			p := start(t, []string{"TUNNEL_TOKEN=" + token}, append(args, "--relay", fx.server.URL)...)
-			n := 2 + len(c.args)/2
-			p.waitFor(fmt.Sprintf("connected: %d of %d connections to %s", n, n, fx.server.Listener.Addr()))
+			p.waitFor(fmt.Sprintf("connected: %d of %d connections to %s", c.connections, c.connections,
+				fx.server.Listener.Addr()))
 			if text, err := fx.request(http.MethodPost); err != nil || text != "hello from /shelf" {
 				t.Errorf("request through the tunnel = %q, %v, want \"hello from /shelf\"", text, err)
 			}
@@ -132,7 +133,7 @@ func TestTokenIsRereadForEachConnection(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t, serveHello)
 	fx.server.Start()
-	file := tokenFile(t, token)
+	file := writeTokenFile(t, token)
 	p := start(t, nil, "tunnel", "connect", "--relay", fx.server.URL, "--token-file", file)
 	p.waitFor("connected: 2 of 2")
 	fx.rotate(token + "2")
@@ -159,7 +160,7 @@ func TestEmptyTokenFileIsReported(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t, serveHello)
 	fx.server.Start()
-	file := tokenFile(t, token)
+	file := writeTokenFile(t, token)
 	p := start(t, nil, "tunnel", "connect", "--relay", fx.server.URL, "--token-file", file)
 	p.waitFor("connected: 2 of 2")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -178,7 +179,7 @@ func TestExposedTokenFileIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t, serveHello)
 	fx.server.Start()
-	file := tokenFile(t, token)
+	file := writeTokenFile(t, token)
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -253,61 +254,61 @@ func writeTemp(t *testing.T, name, text string) string {
 
 // TestInvalidFlagIsUsageError checks that each invalid argument is a usage error that says what is wrong.
 func TestInvalidFlagIsUsageError(t *testing.T) {
-	good, inEnv := writeTemp(t, "good", token), []string{"TUNNEL_TOKEN=" + token}
+	good, tokenEnv := writeTemp(t, "good", token), []string{"TUNNEL_TOKEN=" + token}
 	checkUsageErrors(t, []usageCase{
-		{"no relay", inEnv, nil, "there is no relay: name its address with --relay"},
+		{"no relay", tokenEnv, nil, "there is no relay: name its address with --relay"},
 		{"no token", nil, []string{relayFlag}, "there is no token: set TUNNEL_TOKEN"},
-		{"two tokens", inEnv, []string{relayFlag, "--token-file", good}, "there are two tokens"},
+		{"two tokens", tokenEnv, []string{relayFlag, "--token-file", good}, "there are two tokens"},
 		{"token as an argument", nil, []string{relayFlag, token}, "it takes nothing but flags"},
 		{"token as a flag", nil, []string{relayFlag, "--token=" + token}, "unknown flag: --token"},
 		{"token as a short flag", nil, []string{relayFlag, "-t" + token}, "there is no such flag"},
 		{"token as a number", nil, []string{relayFlag, "--connections=" + token}, "--connections takes a whole number"},
 		{"token as a duration", nil, []string{relayFlag, "--drain-timeout", token}, "--drain-timeout takes a time"},
 		{"token as a boolean", nil, []string{relayFlag, "--websocket=" + token}, "--websocket takes true or false"},
-		{"duration without a unit", inEnv, []string{relayFlag, "--drain-timeout=25"}, "such as 25s"},
-		{"invalid port", inEnv, []string{relayFlag + ":99999"}, "--relay is no relay's address"},
+		{"duration without a unit", tokenEnv, []string{relayFlag, "--drain-timeout=25"}, "such as 25s"},
+		{"invalid port", tokenEnv, []string{relayFlag + ":99999"}, "--relay is no relay's address"},
 		{
-			"plain HTTP to another machine", inEnv,
+			"plain HTTP to another machine", tokenEnv,
 			[]string{"--relay=http://192.0.2.1"},
 			"is an http address of another machine",
 		},
 		{
-			"plain HTTP to a private address", inEnv,
+			"plain HTTP to a private address", tokenEnv,
 			[]string{"--relay=http://10.0.0.1:9003"},
 			"is an http address of another machine",
 		},
 		{
-			"plain HTTP to a host that ends with localhost", inEnv,
+			"plain HTTP to a host that ends with localhost", tokenEnv,
 			[]string{"--relay=http://not-localhost:9003"},
 			"is an http address of another machine",
 		},
 		{
-			"plain HTTP in the environment", append(inEnv, "TUNNEL_RELAY=http://relay.example.com"), nil,
+			"plain HTTP in the environment", append(tokenEnv, "TUNNEL_RELAY=http://relay.example.com"), nil,
 			"TUNNEL_RELAY is an http address",
 		},
 		{
-			"relay without a scheme", inEnv,
+			"relay without a scheme", tokenEnv,
 			[]string{"--relay=relay.example.com"},
 			"--relay has no https:// in front of the host",
 		},
 		{
-			"address and port without a scheme", inEnv,
+			"address and port without a scheme", tokenEnv,
 			[]string{"--relay=127.0.0.1:9003"},
 			"--relay has no https:// in front of the host",
 		},
 		{"token as the relay", nil, []string{"--relay=" + token}, "--relay has no https:// in front of the host"},
-		{"another scheme", inEnv, []string{"--relay=wss://relay.example.com"}, "--relay is no relay's address"},
+		{"another scheme", tokenEnv, []string{"--relay=wss://relay.example.com"}, "--relay is no relay's address"},
 		{
 			"token as the user of the relay", nil,
 			[]string{"--relay=https://" + token + "@relay.example.com"},
 			"--relay is no relay's address",
 		},
 		{"token in an invalid relay", nil, []string{"--relay=https://" + token + "\x7f"}, "--relay is no relay's address"},
-		{"one connection", inEnv, []string{relayFlag, "--connections=1"}, "--connections is no number from 2 to 4"},
-		{"five connections", inEnv, []string{relayFlag, "--connections=5"}, "--connections is no number from 2 to 4"},
-		{"drain timeout of two hours", inEnv, []string{relayFlag, "--drain-timeout=2h"}, "--drain-timeout is no time"},
-		{"unknown log format", inEnv, []string{relayFlag, "--log-format=xml"}, "--log-format is neither text nor json"},
-		{"file without a CA", inEnv, []string{relayFlag, "--ca-file", good}, "good has no certificate in PEM"},
+		{"one connection", tokenEnv, []string{relayFlag, "--connections=1"}, "--connections is no number from 2 to 4"},
+		{"five connections", tokenEnv, []string{relayFlag, "--connections=5"}, "--connections is no number from 2 to 4"},
+		{"drain timeout of two hours", tokenEnv, []string{relayFlag, "--drain-timeout=2h"}, "--drain-timeout is no time"},
+		{"unknown log format", tokenEnv, []string{relayFlag, "--log-format=xml"}, "--log-format is neither text nor json"},
+		{"file without a CA", tokenEnv, []string{relayFlag, "--ca-file", good}, "good has no certificate in PEM"},
 		{"several errors", nil, []string{"--connections=9"}, "--connections is no number from 2 to 4"},
 	})
 	start(t, nil, "tunnel").expectExit(2, "name one of its commands")
@@ -357,7 +358,7 @@ func TestInvalidTokenIsUsageError(t *testing.T) {
 }
 
 // TestUnknownCommandIsUsageError checks that a wrong command has another exit code than a failure, so that scripts can
-// distinguish them. The client passes everything after the name of a server's command to the server.
+// distinguish them. The server's commands are missing here, because the client passes their arguments to the server.
 func TestUnknownCommandIsUsageError(t *testing.T) {
 	for line, want := range map[string]string{
 		"serv":           "it has no such command: did you mean serve?",

@@ -89,10 +89,11 @@ func TestRelayErrorIsExplained(t *testing.T) {
 }
 
 // TestEmbeddedRootsAreFallback checks that the binary uses its own root certificates on a machine that has none. It
-// must still refuse the certificate of an untrusted authority.
+// must still refuse the certificate of an untrusted authority: without any root certificates, the error would be
+// another one.
 func TestEmbeddedRootsAreFallback(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the environment says which authorities there are on Linux alone")
+		t.Skip("environment variables can remove the system's root certificates only on Linux")
 	}
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)

@@ -17,8 +17,8 @@ import (
 )
 
 // TestServerDataIsNotLogged checks that the log does not contain data that a server sends after a response. net/http
-// logs such data. The test's server sends the key on an idle connection, and delays the command's next request so that
-// the data arrives before it.
+// logs such data. The test's server sends the key on an idle connection. It delays its response to the next request, so
+// that the command still runs when the key arrives.
 func TestServerDataIsNotLogged(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

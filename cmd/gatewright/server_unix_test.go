@@ -21,7 +21,7 @@ const (
 		"0.02; done\n"
 )
 
-// installClient creates a folder with the client.
+// installClient creates a folder with a copy of the test binary as the client.
 func installClient(t *testing.T) (folder, client string) {
 	t.Helper()
 	raw, err := os.ReadFile(os.Args[0])
@@ -88,14 +88,14 @@ func TestServerReplacesProcess(t *testing.T) {
 	}
 }
 
-// TestChildExitCodeIsReturned tests the child process on systems where a process cannot be replaced. A terminal sends
-// Ctrl-C to parent and child. The child must end, and the parent must return the child's exit code.
+// TestChildExitCodeIsReturned tests runChild, which starts the server on systems where a process cannot be replaced. A
+// terminal sends Ctrl-C to parent and child. The child must end, and the parent must return the child's exit code.
 func TestChildExitCodeIsReturned(t *testing.T) {
 	folder := t.TempDir()
 	env := []string{"PATH=" + os.Getenv("PATH"), "GATEWRIGHT_DOMAIN=apis.example.com"}
-	cmd := exec.Command(os.Args[0], writeProgram(t, filepath.Join(folder, "telling"), printingScript), "serve", "x")
+	cmd := exec.Command(os.Args[0], writeProgram(t, filepath.Join(folder, "printing"), printingScript), "serve", "x")
 	cmd.Stdin = strings.NewReader("a line\n")
-	startAs(t, roleParent, cmd, env).expectExit(7, "telling: serve x, for apis.example.com, reads a line\n")
+	startAs(t, roleParent, cmd, env).expectExit(7, "printing: serve x, for apis.example.com, reads a line\n")
 
 	cmd = exec.Command(os.Args[0], writeProgram(t, filepath.Join(folder, "waiting"), waitingScript))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -116,8 +116,8 @@ func TestServerIsFound(t *testing.T) {
 	const notInstalled = "error: this is a command of gatewright-server, which is not installed: "
 	for _, c := range []struct {
 		name string
-		// servers are the paths of servers, in a folder with the folders bin (which contains the client), path (which
-		// is on the PATH) and the working directory.
+		// servers are the paths of servers, in a folder with the folders bin (which contains the client), path (which is on
+		// the PATH) and work (the working directory).
 		servers []string
 		want    string // the place of the server that runs, or a line of output
 	}{
