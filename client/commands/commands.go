@@ -1,8 +1,8 @@
 // Package commands is the command line of the client: its commands and flags, and the operations of the management API
 // that the commands call.
 //
-// Most commands write one document to stdout: a table or another text for people, JSON, or YAML. Only completion, man,
-// dev and `log list --follow` write other output. Some commands, such as logout and those that delete something, write
+// Most commands write one document to stdout: a table or another text for people, JSON, or YAML. Only completion, dev
+// and `log list --follow` write other output. Some commands, such as logout, man and those that delete something, write
 // nothing to stdout. Messages and errors are written to stderr. Package exit defines the exit codes.
 //
 // Most commands are written by hand, for people. The commands below `gatewright api`, one for each operation, are

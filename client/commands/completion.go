@@ -42,8 +42,8 @@ var valueSources = map[string]valueSource{
 	"subscriptionId": {"MeteringSubscriptionsService_list", "id", []string{"bucketId"}},
 }
 
-// completeNames returns a function that completes an argument with the names that the API lists on the first page. If
-// the request fails, or takes longer than completionTimeout, the function returns no names. flagValue returns the
+// completeNames returns a function that completes an argument with the values that the API lists on the first page. If
+// the request fails, or takes longer than completionTimeout, the function returns no values. flagValue returns the
 // values of other arguments on the command line.
 func (a *App) completeNames(
 	argument string, flagValue func(cmd *cobra.Command, argument string) string,

@@ -94,7 +94,7 @@ func (a *App) keyRollCommand() *cobra.Command {
 			return err
 		}
 		out, _ := c.Flags().GetString(outFlag)
-		listVerb := v // rollKeys returns the new key from the response of the list operation, not of roll
+		listVerb := v // writeSecret masks the document, which is an entry of the list operation's response
 		listVerb.operation = "ApiKeyKeysService_list"
 		return s.writeSecret(ctx, listVerb, out, arguments, func() ([]byte, error) {
 			return s.rollKeys(ctx, v.operation, arguments)

@@ -28,7 +28,7 @@ type secretFile struct {
 // that no secret is created for a file that cannot be written.
 //
 // It never overwrites a file that may hold the only copy of another secret. If a command was killed before it had a
-// secret, its file holds only the reserved space: newSecretFile uses this file again.
+// secret, it leaves a file that holds only the reserved space. newSecretFile uses such a leftover file again.
 func newSecretFile(path string) (*secretFile, error) {
 	file, err := reserveSecretFile(path)
 	switch {

@@ -124,8 +124,8 @@ func firstNonEmpty(text, fallback string) string {
 // that most functions do not use, such as bedrock. Open does not create clients of these services.
 func SDK(getenv func(string) string) (aws.Config, error) { return sdkConfig(nil, getenv) }
 
-// sdkConfig returns the SDK's configuration of a process with the credentials of provider. If provider is nil, the credentials
-// are those of a Lambda's role, which are in its environment.
+// sdkConfig returns the SDK's configuration of a process with the credentials of provider. If provider is nil, the
+// credentials are those of a Lambda function's role, which are in its environment.
 func sdkConfig(provider aws.CredentialsProvider, getenv func(string) string) (aws.Config, error) {
 	required := []string{varRegion}
 	if provider == nil {
@@ -169,9 +169,10 @@ func Start(wire func(installation.Parts) (handler any, err error)) {
 // shutdownTimeout is the time for shutdown: Lambda kills a process half a second after SIGTERM.
 const shutdownTimeout = 400 * time.Millisecond
 
-// StartWithShutdown is Start for a function that runs shutdown before the platform ends its process. The context of shutdown
-// expires after shutdownTimeout. Lambda sends SIGTERM only to processes with an extension, so StartWithShutdown registers one
-// that receives no events. A platform without extensions ends the process without notice.
+// StartWithShutdown is Start for a function that needs a shutdown. It calls shutdown before the platform ends the
+// process. The context of shutdown expires after shutdownTimeout. Lambda sends SIGTERM only to processes with an
+// extension, so StartWithShutdown registers one that receives no events. A platform without extensions ends the process
+// without notice.
 func StartWithShutdown(
 	ctx context.Context, wire func(installation.Parts) (handler any, shutdown func(context.Context), err error),
 ) {

@@ -23,7 +23,8 @@ import (
 type Use struct {
 	Function string `json:"function"`
 	Action   string `json:"action"`
-	// Resource is the last part of an ARN: table/NAME, table/NAME/index/NAME, BUCKET, BUCKET/KEY, or the id of a key.
+	// Resource is the last part of an ARN: table/NAME, table/NAME/index/NAME, BUCKET, or BUCKET/KEY. For KMS, it is the
+	// key as the request names it.
 	Resource string `json:"resource"`
 	// KeyPrefix is the key prefix of the partition that a request to the table
 	// names. It is "" for requests to an index. Roles restrict access by key prefix.

@@ -10,7 +10,7 @@ import (
 // autocert, like tools that write certificate files, starts renewals 30 days before the expiry.
 const renewalMargin = 10 * 24 * time.Hour
 
-// expiryWarnings stores for each name when the last warning was logged that its certificate expires soon.
+// expiryWarnings stores, for each name, the time of the last warning that its certificate expires soon.
 type expiryWarnings struct {
 	mu       sync.Mutex
 	warnedAt map[string]time.Time

@@ -62,8 +62,8 @@ type Service struct {
 	// PathBytes is the maximum size of a path that the service's
 	// listener accepts, in bytes. 0 means framing.MaxPathBytes.
 	PathBytes int
-	// Drain is the maximum time for which running requests continue after SIGTERM. The supervisor has to wait slightly
-	// longer before it kills the process. ECS waits for at most 120 s
+	// Drain is the maximum time for which running requests continue after SIGTERM and the time Announce. The supervisor
+	// has to wait slightly longer than the sum of both before it kills the process. ECS waits for at most 120 s
 	// (https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html, stopTimeout).
 	Drain time.Duration
 	// Announce is the time for which a process continues to accept new work after SIGTERM, before Drain begins. During

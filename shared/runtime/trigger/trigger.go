@@ -64,7 +64,7 @@ type Event struct {
 	// the function when an object with this prefix is created.
 	ObjectCreated string
 	// StreamRecords calls the function with batches of the table's stream (DynamoDB Streams). The function returns the
-	// records of a batch that failed.
+	// failed records of a batch.
 	StreamRecords bool
 	// FilterPattern is the pattern (of AWS's event filters, as JSON) that a record of the stream has to match; ""
 	// matches all. The pattern only saves calls: the function has to ignore records that do not match, because not

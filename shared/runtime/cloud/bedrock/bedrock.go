@@ -53,7 +53,7 @@ type Client struct {
 	timeout time.Duration
 }
 
-// Models returns the models that an installation's configuration names. Their clients are created at the first
+// Models returns the models that an installation's configuration names. The client of the SDK is created at the first
 // question. If the AWS settings are incomplete, Models logs that and returns no models. getenv is os.Getenv outside
 // tests.
 func Models(p installation.Parts, getenv func(string) string) docsearch.Models {

@@ -61,7 +61,7 @@ func newCertificate(s service.Service, c config.Config, getenv func(string) stri
 	return cert, nil
 }
 
-// open opens the certificate for the names that owns reports. The certificate must be valid for all of hosts.
+// open opens the certificate for the names for which owns returns true. The certificate must be valid for all of hosts.
 func (c *certificate) open(
 	ctx context.Context, log *slog.Logger, owns func(string) bool, hosts ...string,
 ) (source handshake.Source, err error) {

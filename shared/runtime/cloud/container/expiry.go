@@ -15,8 +15,9 @@ const expiryInterval = time.Hour
 // metric from these lines. reportExpiry returns when ctx ends. Without TLS it returns at once. name is the
 // certificate's name (telemetry.CertificateDimension).
 //
-// The certificate of a service is not renewed automatically, and a task reads it only at its start. So the process
-// itself reports the expiry. A function that reads Parameter Store could find a newer certificate than the served one.
+// In AWS, the certificate of a service is not renewed automatically, and a task reads it only at its start. So the
+// process itself reports the expiry. A function that reads Parameter Store could find a newer certificate than the
+// served one.
 func (c *certificate) reportExpiry(ctx context.Context, log *slog.Logger, name string) {
 	if c == nil || c.source == nil {
 		return

@@ -4,7 +4,8 @@
 // The package is not for clients. It serves at a separate listener, which clients
 // cannot reach. It requires no credentials, and its responses contain no secrets.
 //
-// Read this file first for the responses, then monitor.go for the listener. docs/gateway-process.md describes it for operators.
+// Read this file first for the responses, then monitor.go for the listener. docs/gateway-process.md describes both for
+// operators.
 package admin
 
 import (

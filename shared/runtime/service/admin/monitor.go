@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/metrics"
 )
 
-// Monitor has the data that operators can request: the process's metrics, and the number of clients at its
+// Monitor has the data that operators can request: the process's metrics, and the number of client connections at its
 // listeners. Create one with NewMonitor. It is safe for concurrent use.
 type Monitor struct {
 	// Metrics are served at /metrics. Other packages record their measurements in them.
