@@ -86,10 +86,10 @@ func (a *App) readValue(ctx context.Context, question string, reader *flagReader
 	return trimNewline(content), err
 }
 
-// setVariable creates a variable, or changes an existing one. secretSet says that the command line has --secret.
+// setVariable creates a variable, or changes an existing one. hasSecretFlag says that the command line has --secret.
 // setVariable never changes whether an existing variable is a secret, so that a secret value never becomes readable. If
 // --secret demands such a change, setVariable returns an error.
-func (s *session) setVariable(ctx context.Context, arguments map[string]any, secretSet bool) ([]byte, error) {
+func (s *session) setVariable(ctx context.Context, arguments map[string]any, hasSecretFlag bool) ([]byte, error) {
 	created, err := s.call(ctx, "VariablesService_create", arguments)
 	if err == nil {
 		return created.Body, nil
@@ -109,7 +109,7 @@ func (s *session) setVariable(ctx context.Context, arguments map[string]any, sec
 	if err := call.Decode(current.Body, &existing); err != nil {
 		return nil, fmt.Errorf("read the variable: %w", err)
 	}
-	if secretSet && arguments["isSecret"] != existing.IsSecret {
+	if hasSecretFlag && arguments["isSecret"] != existing.IsSecret {
 		return nil, exit.WithCode(exit.Conflict, errors.New("the variable is there, and whether it is a secret cannot be "+
 			"changed: delete it first, or leave --secret out"))
 	}

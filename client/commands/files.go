@@ -151,7 +151,7 @@ func (s *session) export(ctx context.Context, kinds []string, dir string, force 
 func (a *App) planCommand() *cobra.Command {
 	var flags compareFlags
 	var out string
-	var exitCode bool
+	var exitOnChanges bool
 	c := a.lowMemoryCommand(compareTimeout, &cobra.Command{
 		Use: "plan FILES", Short: "Say what has to change for the account to be as files have it", GroupID: groupFiles,
 		Long: "Say what has to change for the account to be as files have it: a file, or all of a folder that are called " +
@@ -181,7 +181,7 @@ func (a *App) planCommand() *cobra.Command {
 		if out != "" {
 			s.out.Infof("the plan is in %s: `gatewright apply %s` does it", out, out)
 		}
-		if exitCode {
+		if exitOnChanges {
 			return pendingError(p)
 		}
 		return nil
@@ -189,7 +189,7 @@ func (a *App) planCommand() *cobra.Command {
 	flags.register(c)
 	flags.registerPrune(c)
 	c.Flags().StringVar(&out, outFlag, "", "write the plan into a `FILE` that its owner alone may read")
-	c.Flags().BoolVar(&exitCode, "exit-code", false, "end with 8 where there are changes")
+	c.Flags().BoolVar(&exitOnChanges, "exit-code", false, "end with 8 where there are changes")
 	return c
 }
 

@@ -38,7 +38,7 @@ const (
 type connectFlags struct {
 	relay, tokenFile, caFile, logFormat string
 	connections                         int
-	webSocket, plainHTTP                bool
+	webSocket, allowPlainHTTP           bool
 	drain                               time.Duration
 }
 
@@ -83,8 +83,8 @@ Exit codes:
 	flags.BoolVar(&f.webSocket, "websocket", false, "connect by WebSocket, for proxies that let nothing else through")
 	flags.StringVar(&f.caFile, "ca-file", "",
 		"certificates (PEM) of the authorities that the relay's may be of, instead of the system's")
-	flags.BoolVar(&f.plainHTTP, "allow-plain-http", false, "take an http address of another machine too: whoever is in "+
-		"between reads the token and all requests")
+	flags.BoolVar(&f.allowPlainHTTP, "allow-plain-http", false,
+		"take an http address of another machine too: whoever is in between reads the token and all requests")
 	flags.DurationVar(&f.drain, "drain-timeout", defaultDrain, "how long requests under way may take at the end")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text for people, json for machines")
 	return c
@@ -147,7 +147,7 @@ func (f connectFlags) relayURL(getenv func(string) string) (*url.URL, error) {
 		u.Fragment != "", !isPort(u.Port()):
 		return nil, fmt.Errorf("%s is no relay's address: write one such as https://relay.example.com, without user, query "+
 			"and fragment", name)
-	case u.Scheme == "http" && !f.plainHTTP && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !f.allowPlainHTTP && !isLoopback(u.Hostname()):
 		return nil, fmt.Errorf("%s is an http address of another machine: whoever is in between would read the token and "+
 			"all requests. Write https, or add --allow-plain-http", name)
 	}
@@ -195,8 +195,8 @@ func (f connectFlags) tlsConfig() (*tls.Config, error) {
 func connect(ctx context.Context, o tunnel.AgentOptions, f connectFlags, out *os.File) error {
 	var agentLevel slog.LevelVar // the level of the agent's own messages; progress has another one
 	agentLevel.Set(slog.LevelWarn)
-	p := &progress{json: f.logFormat == "json", relay: printable(o.Relay.Host), total: o.Connections}
-	if p.json {
+	p := &progress{useJSON: f.logFormat == "json", relay: printable(o.Relay.Host), total: o.Connections}
+	if p.useJSON {
 		p.log = slog.New(slog.NewJSONHandler(out, nil))
 		o.Log = slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: &agentLevel}))
 	} else {

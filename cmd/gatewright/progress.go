@@ -22,10 +22,10 @@ import (
 
 // progress reports an agent's connections: as sentences for people, or as JSON for programs.
 type progress struct {
-	log   *slog.Logger
-	json  bool
-	relay string // the relay's host
-	total int    // the intended number of connections
+	log     *slog.Logger
+	useJSON bool
+	relay   string // the relay's host
+	total   int    // the intended number of connections
 
 	mu   sync.Mutex
 	open int
@@ -37,7 +37,7 @@ type progress struct {
 
 // report writes one line: the sentence for people, or the event with its attributes for programs.
 func (p *progress) report(ctx context.Context, level slog.Level, event, sentence string, attrs ...slog.Attr) {
-	if !p.json {
+	if !p.useJSON {
 		p.log.LogAttrs(ctx, level, sentence) //nolint:sloglint // a sentence for a person
 		return
 	}

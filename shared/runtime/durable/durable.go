@@ -89,7 +89,7 @@ func Rotation(p installation.Parts) *rotation.Service {
 	sealer := p.Sealer()
 	return rotation.Open(p, records, artifacts.Prefix(),
 		func(ctx context.Context, key string) (renewed, ok bool, err error) {
-			return artifacts.Renew(ctx, p.Bucket, sealer, key, func(ctx context.Context, name string) (bool, error) {
+			return artifacts.Renew(ctx, p.Bucket, sealer, key, func(ctx context.Context, name string) (inUse bool, err error) {
 				deployment, _, _ := strings.Cut(name, "/")
 				r, err := deployments.Read(ctx, p.Table, deployment)
 				if errors.Is(err, store.ErrNotFound) {

@@ -53,7 +53,7 @@ func latencyBuckets() []float64 {
 	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }
 
-func histogram(name, help string) prometheus.Histogram {
+func newHistogram(name, help string) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets()})
 }
 
@@ -71,7 +71,7 @@ func (r *requests) register(registry *prometheus.Registry, kind, description str
 		}
 		r.classes[i] = all.WithLabelValues(name)
 	}
-	r.latency = histogram("gatewright_"+kind+"request_duration_seconds", description+": how long they took in all.")
+	r.latency = newHistogram("gatewright_"+kind+"request_duration_seconds", description+": how long they took in all.")
 	registry.MustRegister(all, r.latency)
 }
 
@@ -92,11 +92,11 @@ func New(connections func() int) *Metrics {
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gatewright_requests_cut_total", Help: "Requests whose answer broke off.",
 		}),
-		upstream: histogram("gatewright_upstream_duration_seconds", "How long of that upstreams were waited for."),
+		upstream: newHistogram("gatewright_upstream_duration_seconds", "How long of that upstreams were waited for."),
 	}
 	m.requests.register(m.registry, "", "Requests")
 	m.registry.MustRegister(m.cut, m.upstream, buildInfo(),
-		gauge("gatewright_connections", "Connections of clients, idle ones too.", func() float64 {
+		newGauge("gatewright_connections", "Connections of clients, idle ones too.", func() float64 {
 			return float64(connections())
 		}),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -115,7 +115,7 @@ func buildInfo() prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-func gauge(name, help string, value func() float64) prometheus.GaugeFunc {
+func newGauge(name, help string, value func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 }
 

@@ -20,7 +20,7 @@ type Server struct {
 func NewServer(m *Metrics) *Server {
 	s := &Server{
 		registry: m.registry,
-		commits:  histogram("gatewright_store_commit_duration_seconds", "How long changes took until they were on disk."),
+		commits:  newHistogram("gatewright_store_commit_duration_seconds", "How long changes took until they were on disk."),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gatewright_log_lines_dropped_total",
 			Help: "Lines of the log that were dropped, since they came faster than the disk took them.",
@@ -44,7 +44,7 @@ func (s *Server) AddDroppedLines(lines int) { s.dropped.Add(float64(lines)) }
 // usable. Call RegisterStore at most once. If it is not called, for example because the table is on another machine,
 // the metric does not exist.
 func (s *Server) RegisterStore(bytes func() (uint64, error)) {
-	s.registry.MustRegister(gauge("gatewright_store_bytes", "What the store takes on disk.", func() float64 {
+	s.registry.MustRegister(newGauge("gatewright_store_bytes", "What the store takes on disk.", func() float64 {
 		n, err := bytes()
 		if err != nil {
 			return 0 // the process logs this error and ends
@@ -56,7 +56,7 @@ func (s *Server) RegisterStore(bytes func() (uint64, error)) {
 // RegisterCertificate adds the metric for the expiry of the management API's TLS certificate.
 // The metric is 0 while there is no certificate. Call RegisterCertificate at most once.
 func (s *Server) RegisterCertificate(expiry func() time.Time) {
-	s.registry.MustRegister(gauge("gatewright_certificate_expiry_timestamp_seconds",
+	s.registry.MustRegister(newGauge("gatewright_certificate_expiry_timestamp_seconds",
 		"When the certificate of the management API's name ends, in seconds since 1970; 0 while there is none.",
 		func() float64 {
 			expiresAt := expiry()
@@ -72,7 +72,7 @@ func (s *Server) RegisterCertificate(expiry func() time.Time) {
 // once. If it is not called, because the data is on another machine, the metrics do not exist.
 func (s *Server) RegisterCheck(lastCheck func() (endedOn time.Time, damaged int)) {
 	s.registry.MustRegister(
-		gauge("gatewright_check_end_timestamp_seconds",
+		newGauge("gatewright_check_end_timestamp_seconds",
 			"When the last check of the data ended, in seconds since 1970; 0 before the first one.", func() float64 {
 				checkedAt, _ := lastCheck()
 				if checkedAt.IsZero() {
@@ -80,7 +80,7 @@ func (s *Server) RegisterCheck(lastCheck func() (endedOn time.Time, damaged int)
 				}
 				return float64(checkedAt.Unix())
 			}),
-		gauge("gatewright_check_damaged", "How many damaged parts of the data the last check found.", func() float64 {
+		newGauge("gatewright_check_damaged", "How many damaged parts of the data the last check found.", func() float64 {
 			_, damaged := lastCheck()
 			return float64(damaged)
 		}))

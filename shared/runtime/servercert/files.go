@@ -137,11 +137,11 @@ func statRegular(name string) (fs.FileInfo, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, unreadable(name, err)
+		return nil, unreadableError(name, err)
 	case !info.Mode().IsRegular():
-		return nil, unreadable(name, errIrregular)
+		return nil, unreadableError(name, errIrregular)
 	case info.Size() > maxFileBytes:
-		return nil, unreadable(name, errLarge)
+		return nil, unreadableError(name, errLarge)
 	}
 	return info, nil
 }
@@ -151,7 +151,7 @@ var (
 	errLarge     = fmt.Errorf("it has more than %d bytes", maxFileBytes)
 )
 
-func unreadable(name string, err error) error {
+func unreadableError(name string, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
@@ -176,7 +176,7 @@ func read(certificate, key string, names []string) (*tls.Certificate, error) {
 			return nil, err
 		}
 		if content[i], err = os.ReadFile(name); err != nil { //nolint:gosec // G304: the operator's files
-			return nil, unreadable(name, err)
+			return nil, unreadableError(name, err)
 		}
 	}
 	pair, err := tls.X509KeyPair(content[0], content[1])

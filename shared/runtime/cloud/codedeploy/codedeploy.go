@@ -74,12 +74,12 @@ func (c *Client) Versions(ctx context.Context, deployment string) ([]Version, er
 	if err != nil {
 		return nil, wrapError("read the revision of the deployment", err)
 	}
-	return versions(revision.Revision)
+	return parseAppSpec(revision.Revision)
 }
 
-// versions reads an AppSpec of functions, which is YAML or JSON:
+// parseAppSpec returns the versions in an AppSpec of functions, which is YAML or JSON:
 // https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html.
-func versions(revision *types.RevisionLocation) (out []Version, err error) {
+func parseAppSpec(revision *types.RevisionLocation) (out []Version, err error) {
 	text := ""
 	if revision != nil && revision.AppSpecContent != nil {
 		text = aws.ToString(revision.AppSpecContent.Content)

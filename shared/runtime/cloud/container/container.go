@@ -84,7 +84,7 @@ func run(
 	if err != nil {
 		return fmt.Errorf("read the environment: %w", err)
 	}
-	address, err := copyAddress(ctx, s, getenv)
+	address, err := peerAddress(ctx, s, getenv)
 	if err != nil {
 		return err
 	}

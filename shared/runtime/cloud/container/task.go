@@ -47,9 +47,9 @@ const (
 	maxMetadata     = 64 << 10
 )
 
-// copyAddress returns the address at which other copies of the service
-// reach this one. It returns "" outside of ECS, where there are no copies.
-func copyAddress(ctx context.Context, s service.Service, getenv func(string) string) (string, error) {
+// peerAddress returns the address at which other copies of the service reach this one. It returns "" outside of ECS,
+// where there are no copies.
+func peerAddress(ctx context.Context, s service.Service, getenv func(string) string) (string, error) {
 	metadataURI := getenv(varMetadata)
 	if metadataURI == "" {
 		return "", nil
