@@ -10,9 +10,8 @@ import (
 // These are DynamoDB's actions on items, by kind of access. IAM knows the partition key of each call
 // (dynamodb:LeadingKeys), and of each part of a transaction or a batch. See "Using IAM policy conditions for
 // fine-grained access control" in the developer guide of DynamoDB, and the table of actions in the Service
-// Authorization Reference. A Scan has no partition key: a function that declares a scan can read the whole table. An
-// index has a separate statement without a condition, because it contains only the keys of records that have something
-// due.
+// Authorization Reference. A Scan has no partition key: a function that declares a scan can read the whole table. The
+// due index (targetDueIndex) has a separate statement without a condition, because it contains only keys of records.
 var (
 	scanActions  = []any{"dynamodb:Scan"}
 	readActions  = []any{"dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"}
@@ -21,7 +20,7 @@ var (
 
 // tableStatements returns statements that allow actions on items with the key prefixes in access, and Scan on all items
 // if access declares a scan. The condition ForAllValues is also true for a request without a partition key, but each of
-// these actions has one.
+// these actions has one. tableStatements panics if access does not cover an action.
 func tableStatements(actions []any, access store.TableAccess, table any) []any {
 	var out []any
 	remaining := slices.Clone(actions)

@@ -37,9 +37,9 @@ const (
 	accessLogsNone    = "none"
 )
 
-// newAccessLogs adds an access log to the stage of an API. It returns the resource that has to exist before the stage,
-// or nil.
-func newAccessLogs(rest restAPI, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
+// addAccessLog creates the log of an API and, unless access logs are off, adds it to stage. It returns the resource
+// that has to exist before the stage, or nil.
+func addAccessLog(rest restAPI, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
 	logs := newAccessLog(rest.scope, s, name)
 	if logs == nil || s.AccessLogs == accessLogsNone {
 		return nil
@@ -63,7 +63,8 @@ func newAccessLog(scope constructs.Construct, s Settings, name string) awslogs.C
 	return newLogs(scope, s, "AccessLogs", jsii.Sprintf("/aws/apigateway/gatewright-%s-%s", s.Stage, name))
 }
 
-// newLogWriterRole creates the role under which API Gateway writes logs, and sets it in API Gateway. The setting
+// newLogWriterRole creates the role under which API Gateway writes logs, and the resource that sets the role in API
+// Gateway. It returns this resource. If the stack already contains the resource, it creates nothing. The setting
 // applies to all APIs of the account and the region. The role and the setting are therefore kept when the stack is
 // deleted: other installations may use them by then.
 func newLogWriterRole(stack awscdk.Stack) constructs.IDependable {

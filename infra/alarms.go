@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
+// alarmDimensions returns the dimensions of a metric, sorted by name.
 func alarmDimensions(m metric) *[]any {
 	var out []any
 	for _, name := range sortedKeys(m.dimensions) {
@@ -27,19 +28,19 @@ const maxUpstreamFaults = 100
 
 // newGatewayAlarms creates an alarm for faults of the gateway and an alarm for faults of upstreams. API Gateway counts
 // both as 5xx, but the log lines of the gateway's function and processes name the cause. A function that crashed or
-// timed out writes no line: its metric Errors counts it. newGatewayAlarms returns the alarm for the gateway's faults,
-// which also rolls back a release of processes.
+// timed out writes no line, but Lambda's metric Errors counts it. newGatewayAlarms returns the alarm for the gateway's
+// faults, which also rolls back releases of the gateway's function and processes.
 func newGatewayAlarms(scope constructs.Construct, d data) awscloudwatch.CfnAlarm {
 	tableMetric := func(name string) metric {
 		return metric{telemetry.Namespace, name, map[string]*string{"table": d.table.Ref()}, "Sum"}
 	}
-	faults := newAlarm(scope, "GatewayFaults", "The gateway answers 5xx through a fault of its own: look for "+
+	faultAlarm := newAlarm(scope, "GatewayFaults", "The gateway answers 5xx through a fault of its own: look for "+
 		"gatewayFaults in its log, and for the line with the same requestId",
 		tableMetric(telemetry.GatewayFaults), 0, time.Minute, 3)
 	newAlarm(scope, "UpstreamFaults", fmt.Sprintf("Upstreams fail more than %d requests in five minutes: look for "+
 		"upstreamFaults in the gateway's log, by deployment, and tell the project's owner", maxUpstreamFaults),
 		tableMetric(telemetry.UpstreamFaults), maxUpstreamFaults, 5*time.Minute, 3)
-	return faults
+	return faultAlarm
 }
 
 // newIndexAlarms creates alarms for throttles of the table's indexes, which the table's own metrics do not include.

@@ -20,11 +20,12 @@ import (
 // a shard, and throttles all readers if there is a third ("Reading and processing a stream" in its developer guide).
 const maxStreamReaders = 2
 
-// These are the limits of Lambda for asynchronous calls (PutFunctionEventInvokeConfig).
+// These are Lambda's limits for retries of asynchronous calls (PutFunctionEventInvokeConfig). minAge and maxAge bound
+// the time for which Lambda keeps a call.
 const (
-	maxAttempts = 2
-	minAge      = time.Minute
-	maxAge      = 6 * time.Hour
+	maxRetries = 2
+	minAge     = time.Minute
+	maxAge     = 6 * time.Hour
 )
 
 // checkTriggers returns an error with a line for each declared trigger that AWS would refuse, or that cannot work
@@ -48,10 +49,10 @@ func checkTriggers(specs []functionSpec) error {
 		case !async && r != trigger.Retries{}:
 			errs = append(errs, fmt.Errorf("function %s declares retries, and nothing calls it that waits for no answer: "+
 				"leave them out", f.name))
-		case async && (r.Attempts < 0 || r.Attempts > maxAttempts || r.MaxAge < minAge || r.MaxAge > maxAge ||
+		case async && (r.Attempts < 0 || r.Attempts > maxRetries || r.MaxAge < minAge || r.MaxAge > maxAge ||
 			r.MaxAge%time.Second != 0):
 			errs = append(errs, fmt.Errorf("function %s declares %d retries of calls of %s at most: declare 0 to %d of %s to "+
-				"%s, in whole seconds", f.name, r.Attempts, r.MaxAge, maxAttempts, minAge, maxAge))
+				"%s, in whole seconds", f.name, r.Attempts, r.MaxAge, maxRetries, minAge, maxAge))
 		}
 	}
 	if len(readers) > maxStreamReaders {
@@ -96,8 +97,8 @@ func deadLetterQueueName(s Settings, f functionSpec) string {
 	return fmt.Sprintf("gatewright-%s-%s-given-up", s.Stage, f.name)
 }
 
-// allowDeadLetters adds the permission to the function's role with which Lambda stores calls that failed in all
-// attempts. It adds nothing if the function declares no dead letter queue.
+// allowDeadLetters allows the function's role to send messages to the dead letter queue: Lambda uses this role to store
+// calls that failed in all attempts. It does nothing if the function declares no dead letter queue.
 func (f *function) allowDeadLetters(s Settings) {
 	if f.retries.DeadLetter {
 		f.statements = append(f.statements, allow([]any{"sqs:SendMessage"},
@@ -180,8 +181,8 @@ func newMissedAlarm(scope constructs.Construct, s Settings, f *function, e trigg
 const day = 24 * time.Hour
 
 // minPeriod is the shortest period of an alarm, which is enough for schedules with shorter intervals. maxAlarmDays is
-// how many days back CloudWatch lets an alarm look. sampledCalls is the number of calls of a schedule whose intervals
-// are compared.
+// the maximum number of days that an alarm of CloudWatch can evaluate. sampledCalls is the number of calls of a
+// schedule whose intervals are compared.
 const (
 	minPeriod    = 5 * time.Minute
 	maxAlarmDays = 7

@@ -23,7 +23,7 @@ const checkMemoryMB = 128
 // newCheck creates the stack of the synthetic check in the region that the setting checkRegion names. Nothing in it
 // refers to the stack of the installation, which is in another region. If no domain name is set, make deploy passes the
 // address of the API as a parameter (removals.APIAddress). installation is the stack of the installation, which is
-// deployed before the check and deleted after it.
+// deployed before the check and deleted after it. It is nil in tests of the check alone.
 func newCheck(app awscdk.App, s Settings, installation awscdk.Stack) {
 	if s.CheckRegion == "" {
 		return
@@ -43,7 +43,7 @@ func newCheck(app awscdk.App, s Settings, installation awscdk.Stack) {
 	}
 	newRetries(stack, s, f)
 	newCheckAlarms(stack, s)
-	// A topic sends only alarms of its own region. No budget is watched here.
+	// An alarm can only notify topics of its own region. The stack of the installation has the budgets.
 	regional := s
 	regional.AlarmTopic, regional.MonthlyBudget = s.CheckTopic, 0
 	setAlarmActions(stack, newNotificationTopics(stack, regional))
@@ -138,7 +138,7 @@ func newCheckAlarms(stack awscdk.Stack, s Settings) {
 		jsii.String(telemetry.CertificateDimension(s.Stage, syntheticcheck.Certificates)))
 }
 
-// validateCheck returns a line for each invalid setting of the check.
+// validateCheck returns an error for each invalid setting of the check.
 func (s Settings) validateCheck() (errs []error) {
 	require := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -19,8 +19,8 @@ type data struct {
 	table  table
 	bucket awss3.CfnBucket
 	key    awskms.CfnKey
-	// bucketName and bucketARN are literal names and not references. References would be a cycle: the bucket notifies a
-	// function whose permission names the bucket.
+	// bucketName and bucketARN contain the literal name of the bucket and do not refer to the resource. A reference would
+	// be a cycle: the bucket notifies a function whose permission names the bucket.
 	bucketName, bucketARN *string
 	// notifications are the functions that the bucket notifies of new objects.
 	notifications *[]any
@@ -58,7 +58,7 @@ func newData(scope constructs.Construct, s Settings) data {
 		KeyPolicy:           keyPolicy(),
 	})
 	if s.MultiRegionKey {
-		// false would be a change for the keys of earlier releases, which do not set it, and KMS cannot change it
+		// Otherwise the property stays unset: false would be a change of the keys of earlier releases, which KMS refuses.
 		d.key.SetMultiRegion(jsii.Bool(true))
 	}
 	retained := []awscdk.CfnResource{d.key}
@@ -97,8 +97,9 @@ func (r restoredTable) AttrArn() *string {
 // AttrStreamArn implements table.
 func (r restoredTable) AttrStreamArn() *string { return r.stream }
 
-// removalPolicy returns the removal policy of resources with data. If the creation of a stack fails, these resources
-// are deleted: otherwise the next attempt would fail because their names are in use.
+// removalPolicy returns the removal policy of resources with data. A protected stage keeps them when the stack is
+// updated or deleted. If the creation of a stack fails, they are deleted in any case: otherwise the next attempt would
+// fail because their names are in use.
 func removalPolicy(s Settings) awscdk.RemovalPolicy {
 	if s.Protected {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
@@ -121,7 +122,8 @@ func keyPolicy(statements ...any) any {
 	}
 }
 
-// newTable creates the table of store.Schema.
+// newTable creates the table with the indexes and keys of store.Schema: a Table, or a GlobalTable if the settings
+// request one.
 func newTable(scope constructs.Construct, s Settings) tableResource {
 	schema := store.Schema()
 	if s.Table == globalTable {
@@ -210,19 +212,21 @@ func newBucket(scope constructs.Construct, d data) awss3.CfnBucket {
 	return bucket
 }
 
-// recoveryDays is the number of days for which the table can be restored: DynamoDB keeps 35. The bucket has to keep the
-// objects to which a restored record refers for as long. S3 counts days from midnight.
+// recoveryDays is the number of past days to which the table can be restored, the maximum of DynamoDB. versionDays is
+// the number of days for which the bucket keeps old versions of objects, because records of a restored table can refer
+// to them. It has one day more, because S3 counts days from midnight.
 const (
 	recoveryDays = 35
 	versionDays  = recoveryDays + 1
 )
 
-// lifecycle deletes objects that are no longer needed: uploads after a day (they are copied when they are built), and
-// old versions when no restored table can name them. The builder deletes each upload after its event. The rule for
-// uploads is for those without an event, or whose event failed: an upload that was repeated, or late, or made while the
-// builder failed. A scheduled function would need code, and a grant to list and delete, but S3 does this daily for
-// free. Emulators do not run it. Records of uploads expire by the table's ttl.
+// lifecycle returns the rules that make S3 delete objects that are no longer needed: uploads after a day (they are
+// copied when they are built), and old versions when no restored table can refer to them. The builder deletes each
+// upload when it handles the upload's event. The rule for uploads deletes the others: an upload that was repeated, or
+// late, or made while the builder failed. A scheduled function would need code, and a grant to list and delete, but S3
+// does this daily for free. Emulators do not apply lifecycle rules. Records of uploads expire by the table's ttl.
 func lifecycle() *[]any {
+	// days is 0 for objects that do not expire.
 	rule := func(id, prefix string, days, noncurrentDays float64) any {
 		r := &awss3.CfnBucket_RuleProperty{
 			Id: &id, Status: jsii.String("Enabled"), Prefix: &prefix,

@@ -12,7 +12,7 @@ import (
 // totalWeight is the sum of the weights of the records, so that each weight is a percentage.
 const totalWeight = 100
 
-// newDNSRecords creates DNS records in the operator's zone, if the context names one. The records point the gateway's
+// newDNSRecords creates DNS records in the operator's zone, if the settings name one. The records point the gateway's
 // domain name to the targets that serve deployments: the function's API and the load balancer of the processes.
 //
 // All records are weighted, even a single one: Route 53 allows no other kind of record next to weighted ones, and

@@ -20,8 +20,8 @@ func (s Settings) domain(api string) string {
 }
 
 // newDomain creates the domain name of an API. It returns nil if the settings have no domain for the API, and for an
-// emulator. The owner of the zone creates its DNS record, unless the settings name the zone (newDNSRecords): the target
-// is an output of the stack.
+// emulator. The owner of the zone creates the DNS record, for which the target is an output of the stack. Only if the
+// settings name the gateway's zone, newDNSRecords creates the record of the gateway's domain.
 func newDomain(
 	scope constructs.Construct, s Settings, name string, cfnAPI awsapigateway.CfnRestApi,
 ) awsapigateway.CfnDomainName {
@@ -45,8 +45,8 @@ func newDomain(
 	return d
 }
 
-// requestsPer5Minutes is the number of requests from one address that the web ACL allows. The product's own limits are
-// finer. This limit bounds the cost of a flood of requests.
+// requestsPer5Minutes is the number of requests from one address that the web ACL allows in floodSeconds. The product's
+// own limits are finer. This limit bounds the cost of a flood of requests.
 const requestsPer5Minutes = 10_000
 
 // newWAF creates a web ACL for an API, if the settings request it.

@@ -45,8 +45,8 @@ func newEndpoints(
 	}
 }
 
-// endpointStatements returns statements with the permissions of a service's role for some resources. An endpoint's
-// policy names no role: it grants all callers of this account the same permissions.
+// endpointStatements returns statements with the permissions that a service's role has on targets. An endpoint's policy
+// names no role: it grants all callers of this account the same permissions.
 func (d data) endpointStatements(svc service.Service, targets ...grantTarget) (out []any) {
 	var grants []grant
 	for _, g := range uniqueGrants(svc.Uses) {
@@ -57,7 +57,7 @@ func (d data) endpointStatements(svc service.Service, targets ...grantTarget) (o
 		}
 	}
 	sameAccount := map[string]any{"StringEquals": map[string]any{"aws:PrincipalAccount": awscdk.Aws_ACCOUNT_ID()}}
-	for _, statement := range d.policy(grants, svc.TableAccess) {
+	for _, statement := range d.policyStatements(grants, svc.TableAccess) {
 		out = append(out, withAnyPrincipal(sameAccount, statement))
 	}
 	return out

@@ -52,8 +52,9 @@ type functionSpec struct {
 	unversioned bool
 }
 
-// functionSpecs derives the functions: one for each group of operations, and those that events call. If only processes
-// serve deployments, there is no function for the gateway. awsOnly has further functions.
+// functionSpecs derives the functions: one for each group of operations, and one for each function that events call. If
+// only processes serve deployments, there is no function for the gateway. The functions in awsOnly are not among them:
+// newHook and newCheck create those.
 func functionSpecs(s Settings) []functionSpec {
 	var out []functionSpec
 	for _, g := range functions.Groups() {
@@ -120,7 +121,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f functionSpec)
 	id := logicalID(f.name)
 	name := jsii.String(s.functionName(f.name))
 	logs := newFunctionLogs(scope, s, f.name)
-	out := &function{functionSpec: f, fullName: *name, statements: d.policy(uniqueGrants(f.uses), f.access)}
+	out := &function{functionSpec: f, fullName: *name, statements: d.policyStatements(uniqueGrants(f.uses), f.access)}
 	out.statements = append(out.statements,
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()))
 	if s.Emulator == "" {
@@ -189,9 +190,9 @@ func newFunctionLogs(scope constructs.Construct, s Settings, function string) aw
 	return newLogs(scope, s, logicalID(function)+"Logs", jsii.Sprintf("/aws/lambda/gatewright-%s-%s", s.Stage, function))
 }
 
-// newLogs creates a log that outlives the function or service that writes it, if the stage is protected. The stack must
-// therefore always contain the log: after an update without the log, a later update could not create it again, because
-// its name would be in use.
+// newLogs creates a log group. If the stage is protected, the log group is kept when it is removed from the stack. A
+// log group with a fixed name must therefore always be in the stack: after an update without it, a later update could
+// not create it again, because its name would be in use.
 func newLogs(scope constructs.Construct, s Settings, id string, name *string) awslogs.CfnLogGroup {
 	logs := awslogs.NewCfnLogGroup(scope, &id, &awslogs.CfnLogGroupProps{
 		LogGroupName:    name,
@@ -250,7 +251,8 @@ func (s Settings) environment(d data) map[string]*string {
 // AWS creates, such as ARNs, fit into the fourth KB.
 const maxSettingBytes = 3 << 10
 
-// settingBytes returns the number of bytes that the settings add to the environment variables of a function.
+// settingBytes returns the maximum number of bytes that the settings add to the environment variables of a function. It
+// adds a byte to each text, because spaces separate the origins.
 func (s Settings) settingBytes() (n int) {
 	for _, text := range slices.Concat(s.Origins, []string{
 		s.GatewayURL, s.OTLPEndpoint, s.relay(), s.APIDomain, s.APIURL,

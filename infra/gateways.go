@@ -14,9 +14,10 @@ const (
 	gatewayBoth      = "both"
 )
 
-// servedByFunction and servedByProcesses report whether the function and processes serve deployments. Both can be true.
+// servedByFunction reports whether the function behind API Gateway serves deployments.
 func (s Settings) servedByFunction() bool { return s.Gateway != gatewayProcesses }
 
+// servedByProcesses reports whether processes serve deployments. The function can serve them at the same time.
 func (s Settings) servedByProcesses() bool {
 	return s.Gateway == gatewayProcesses || s.Gateway == gatewayBoth
 }
@@ -31,7 +32,8 @@ var (
 	functionSettings = []string{"gatewayMemory", "gatewayRate", "gatewayBurst", "streaming"}
 )
 
-// checkGateway returns an error with a line for each invalid setting about what serves deployments.
+// checkGateway returns an error with a line for each invalid setting about what serves deployments. values has the
+// settings that are set, without the defaults.
 func (s Settings) checkGateway(values settingValues) error {
 	var errs []error
 	addError := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -69,6 +71,7 @@ func (s Settings) checkGateway(values settingValues) error {
 	return errors.Join(append(errs, s.checkNetwork())...)
 }
 
+// subnetID matches the id of a subnet.
 var subnetID = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
 
 // checkNetwork returns an error with a line for each invalid setting of the operator's

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// globalTable is the setting for a table that can have replicas in other regions later.
+// globalTable is the value of the setting table for a table that can have replicas in other regions later.
 const globalTable = "global"
 
 // newGlobalTable creates the table of store.Schema as AWS::DynamoDB::GlobalTable, with a replica only in the

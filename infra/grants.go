@@ -101,9 +101,10 @@ func uniqueGrants(uses []api.Use) []grant {
 	})
 }
 
-// policy returns the statements of grants: one for each resource, and for the table one for each kind of call,
-// limited to access. It panics instead of allowing all items if a grant on items has no key prefixes in access.
-func (d data) policy(grants []grant, access store.TableAccess) []any {
+// policyStatements returns the statements of grants, which must be sorted by target: one for each target, and for the
+// table one for each kind of call, limited to access. It panics instead of allowing all items if a grant on items has
+// no key prefixes in access.
+func (d data) policyStatements(grants []grant, access store.TableAccess) []any {
 	var out []any
 	for i := 0; i < len(grants); {
 		target := grants[i].target
@@ -117,16 +118,16 @@ func (d data) policy(grants []grant, access store.TableAccess) []any {
 		}
 		statement := allow(actions, d.arn(target))
 		if target == targetRootKey {
-			statement["Condition"] = map[string]any{"StringEquals": encryptionContext()}
+			statement["Condition"] = map[string]any{"StringEquals": encryptionContextValues()}
 		}
 		out = append(out, statement)
 	}
 	return out
 }
 
-// encryptionContext returns the condition of a statement that limits uses of the KMS
-// key to the root key: nothing else that is encrypted under it can be decrypted.
-func encryptionContext() map[string]any {
+// encryptionContextValues returns the values of a condition that limits uses of the KMS key to the root key: a
+// statement with this condition does not allow the decryption of anything else that is encrypted under the KMS key.
+func encryptionContextValues() map[string]any {
 	out := map[string]any{}
 	for name, value := range rootkey.EncryptionContext() {
 		out["kms:EncryptionContext:"+name] = value
@@ -134,8 +135,9 @@ func encryptionContext() map[string]any {
 	return out
 }
 
-func allow(actions []any, resource ...any) map[string]any {
-	return map[string]any{"Effect": "Allow", "Action": actions, "Resource": resource}
+// allow returns a statement that allows actions on resources.
+func allow(actions []any, resources ...any) map[string]any {
+	return map[string]any{"Effect": "Allow", "Action": actions, "Resource": resources}
 }
 
 // arn returns the ARN of a target.

@@ -14,45 +14,46 @@ import (
 	"github.com/gatewright/gatewright/infra/removals"
 )
 
-// These are the two REST APIs.
+// These are the names of the two REST APIs. gateway is also the name of the function and of the service that serve
+// deployments.
 const (
 	management = "api"
 	gateway    = "gateway"
 )
 
 // newInstallation creates the stack of an installation with its functions and services, and returns it.
-func newInstallation(app awscdk.App, s Settings, declarations []functionSpec, services []serviceSpec) awscdk.Stack {
+func newInstallation(app awscdk.App, s Settings, specs []functionSpec, services []serviceSpec) awscdk.Stack {
 	stack := newStack(app, s)
 	d := newData(stack, s)
-	// The API is created before its functions, whose settings contain its address. This
-	// is not a cycle: the API itself depends on no function, and only its methods do.
+	// The API is created before its functions, because their environment variables contain its address. This is not a
+	// cycle: the API itself depends on no function, and only its methods do.
 	managementAPI := newRESTAPI(stack, s, management)
 	d.apiAddress = s.managementAddress(managementAPI.cfnAPI)
-	apiAlarm := newAPIAlarms(managementAPI.scope, s, management)
+	apiAlarm := newAPIAlarm(managementAPI.scope, s, management)
 	// Each function has two alarms or more. They are in a nested stack, because the installation's own stack would
 	// otherwise come near CloudFormation's limit of 500 resources.
 	alarms := awscdk.NewNestedStack(stack, jsii.String("Alarms"),
 		&awscdk.NestedStackProps{Description: jsii.String("What tells that something is wrong")})
-	fns, byName := newFunctions(stack, alarms, s, d, declarations, apiAlarm)
+	fns, byName := newFunctions(stack, alarms, s, d, specs, apiAlarm)
 	if !s.servedByFunction() {
-		// The stack keeps the log of the function, so that it stays readable and a later stack with the function can
-		// use it.
+		// The stack contains the logs of the function and of its API even without the function. So they stay readable, and a
+		// later update can add the function again.
 		newFunctionLogs(stack, s, gateway)
 		newAccessLog(constructs.NewConstruct(stack, jsii.String(logicalID(gateway))), s, gateway)
 	}
-	faults := newGatewayAlarms(alarms, d)
+	faultAlarm := newGatewayAlarms(alarms, d)
 	if f := byName[gateway]; f != nil {
 		// The gateway responds with 502 and 503 for its own faults, which the metric Errors of its function does not count.
-		f.alarms = append(f.alarms, faults)
+		f.alarms = append(f.alarms, faultAlarm)
 	}
 	newReleases(stack, s, d, fns)
 	if err := newCalls(stack, s, fns); err != nil {
 		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers has verified the triggers before
 	}
 	newTableAlarms(alarms, d)
-	newConcurrencyAlarm(alarms, s, declarations)
-	deployedServices := newServices(stack, s, d, services, faults)
-	routes, err := routesOf(declarations)
+	newConcurrencyAlarm(alarms, s, specs)
+	deployedServices := newServices(stack, s, d, services, faultAlarm)
+	routes, err := routesOf(specs)
 	if err != nil {
 		panic(fmt.Sprintf("infra: %v", err))
 	}
@@ -60,7 +61,7 @@ func newInstallation(app awscdk.App, s Settings, declarations []functionSpec, se
 	newAPIResources(managementAPI, s, management, withFallbackRoutes(routes), byName)
 	var domain awsapigateway.CfnDomainName
 	var dependencies []constructs.IDependable
-	if proxyRoutes := gatewayRoutes(declarations); proxyRoutes != nil {
+	if proxyRoutes := gatewayRoutes(specs); proxyRoutes != nil {
 		gatewayAPI := newRESTAPI(stack, s, gateway)
 		apis[gateway], domain = gatewayAPI.cfnAPI, newAPIResources(gatewayAPI, s, gateway, proxyRoutes, byName)
 		if domain != nil { // the mapping depends on the stage, and the stage on all methods
@@ -97,15 +98,15 @@ func newStack(app awscdk.App, s Settings) awscdk.Stack {
 	return stack
 }
 
-// newFunctions creates the functions with their triggers, policies and alarms. It returns them
-// in the order of their declarations and by name. apiAlarm is the alarm of the management API.
+// newFunctions creates the functions with their triggers, policies and alarms. It returns them in the order of specs
+// and by name. apiAlarm is the alarm of the management API.
 func newFunctions(
-	stack awscdk.Stack, alarms constructs.Construct, s Settings, d data, declarations []functionSpec,
+	stack awscdk.Stack, alarms constructs.Construct, s Settings, d data, specs []functionSpec,
 	apiAlarm awscloudwatch.CfnAlarm,
 ) ([]*function, map[string]*function) {
 	var fns []*function
 	byName := map[string]*function{}
-	for _, f := range declarations {
+	for _, f := range specs {
 		deployed := newFunction(stack, s, d, f)
 		if err := newTriggers(stack, s, d, deployed); err != nil {
 			panic(fmt.Sprintf("infra: %v", err)) // a declaration in the code is wrong; no setting can cause it
@@ -114,7 +115,7 @@ func newFunctions(
 		deployed.newPolicy(stack)
 		newAlarms(alarms, deployed)
 		if len(deployed.routes) > 0 {
-			// A response of API Gateway itself is not a failure of the function.
+			// A 5xx response of API Gateway itself is no failure of the function, so the function's own alarms do not count it.
 			deployed.alarms = append(deployed.alarms, apiAlarm)
 		}
 		fns = append(fns, deployed)
@@ -125,11 +126,11 @@ func newFunctions(
 
 // newServices creates the services that run in containers.
 func newServices(
-	stack awscdk.Stack, s Settings, d data, services []serviceSpec, faults awscloudwatch.CfnAlarm,
+	stack awscdk.Stack, s Settings, d data, services []serviceSpec, faultAlarm awscloudwatch.CfnAlarm,
 ) []*deployedService {
 	var running []*deployedService
 	for _, spec := range services {
-		deployed, err := newService(stack, s, d, spec, faults)
+		deployed, err := newService(stack, s, d, spec, faultAlarm)
 		if err != nil {
 			panic(fmt.Sprintf("infra: %v", err)) // make build has not built the service
 		}
@@ -138,8 +139,8 @@ func newServices(
 	return running
 }
 
-// newAPIResources creates the routes and the domain of an API, and the web ACL of the management API. It returns the
-// domain, or nil if the API has none.
+// newAPIResources creates the routes and the domain of an API. For the management API it also creates the web ACL, if
+// the settings request one. It returns the domain, or nil if the API has none.
 func newAPIResources(
 	rest restAPI, s Settings, name string, routes []route, fns map[string]*function,
 ) awsapigateway.CfnDomainName {
@@ -152,8 +153,8 @@ func newAPIResources(
 }
 
 // gatewayRoutes returns routes for all paths to the function that serves deployments, nil if there is none.
-func gatewayRoutes(declarations []functionSpec) []route {
-	for _, f := range declarations {
+func gatewayRoutes(specs []functionSpec) []route {
+	for _, f := range specs {
 		for _, e := range f.triggers {
 			if e.HTTP {
 				return []route{

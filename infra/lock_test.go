@@ -47,8 +47,8 @@ func refusedChanges(before, after []apiResource) (out []string) {
 		if i := slices.IndexFunc(before, p.sameAs); i >= 0 && (before[i].stack != p.stack || before[i].id != p.id) {
 			out = append(out, fmt.Sprintf("%s: logical id %s in stack %s would become %s in stack %s. API Gateway rejects the "+
 				"new resource while the old one exists: "+
-				"keep its stack and logical id (methodsOf, methodID, pathID), or create another API (restID)", p, before[i].id,
-				before[i].stack, p.id, p.stack))
+				"keep its stack and logical id (methodsStackOf, methodID, pathID), or create another API (restLogicalID)", p,
+				before[i].id, before[i].stack, p.id, p.stack))
 		}
 		parent, name, ok := p.variable()
 		if !ok {
@@ -59,7 +59,7 @@ func refusedChanges(before, after []apiResource) (out []string) {
 				siblingName != name {
 				out = append(out, fmt.Sprintf("%s would be a second path variable next to %s. API Gateway allows one variable "+
 					"under each parent: "+
-					"name it %s (routePath), or create another API (restID)", p, siblingName, siblingName))
+					"name it %s (routePath), or create another API (restLogicalID)", p, siblingName, siblingName))
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func TestRefusedAPIUpdatesAreReported(t *testing.T) {
 			after = slices.DeleteFunc(after, func(p apiResource) bool { return p.deleted })
 			got := refusedChanges(before, after)
 			if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want) ||
-				!strings.Contains(got[0], "restID")) {
+				!strings.Contains(got[0], "restLogicalID")) {
 				t.Errorf("refusedChanges() = %q, want %q", got, tc.want)
 			}
 		})

@@ -25,17 +25,17 @@ func main() {
 	if err == nil {
 		err = settings.checkVectors()
 	}
-	declarations := functionSpecs(settings)
+	specs := functionSpecs(settings)
 	if err == nil {
-		err = checkTriggers(declarations)
+		err = checkTriggers(specs)
 	}
 	fail(err, 1)
-	installation := newInstallation(app, settings, declarations, serviceSpecs(settings))
+	installation := newInstallation(app, settings, specs, serviceSpecs(settings))
 	newCheck(app, settings, installation)
 	app.Synth(nil)
 }
 
-// fail prints a line for each error and ends the process, if there is an error.
+// fail prints err line by line and ends the process with the exit status code. It does nothing if err is nil.
 func fail(err error, code int) {
 	if err == nil {
 		return
@@ -46,8 +46,8 @@ func fail(err error, code int) {
 	os.Exit(code)
 }
 
-// check reads the settings of a stage from the arguments of a deployment, and creates nothing. The Makefile runs it
-// before the build, which takes minutes.
+// check validates the settings of a stage: the settings in the arguments of a deployment and those in the stage's file.
+// It creates nothing. The Makefile runs it before the build, because the build takes minutes.
 func check(args []string) error {
 	values := map[string]any{}
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)

@@ -38,17 +38,17 @@ func (s Settings) modelStatements() (out []any) {
 	return out
 }
 
-// invokeModelStatements allows a model, or an inference profile with the model behind it. The profile can call the
-// model in other regions, and its name does not list these regions. So the model is allowed in any region, but only
-// through this profile ("Prerequisites for inference profiles" in the user guide of Bedrock). The ARN of a global
-// profile's model has no region, which the pattern accepts too.
+// invokeModelStatements returns statements that allow calls of a model, or of an inference profile and the model behind
+// it. The profile can call the model in other regions, and its name does not list these regions. So the model is
+// allowed in any region, but only through this profile ("Prerequisites for inference profiles" in the user guide of
+// Bedrock). The ARN of a global profile's model has no region, which the pattern accepts too.
 func invokeModelStatements(id string) []any {
 	arn := func(format string, args ...any) any {
 		return awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:bedrock:"+fmt.Sprintf(format, args...)), nil)
 	}
 	actions := []any{"bedrock:InvokeModel"}
-	model, profile := config.ProfileOf(id)
-	if !profile {
+	model, isProfile := config.ProfileOf(id)
+	if !isProfile {
 		return []any{allow(actions, arn("${AWS::Region}::foundation-model/%s", id))}
 	}
 	profileARN := arn("${AWS::Region}:${AWS::AccountId}:inference-profile/%s", id)
@@ -57,8 +57,8 @@ func invokeModelStatements(id string) []any {
 	return []any{allow(actions, profileARN), modelStatement}
 }
 
-// checkVectors returns an error if the function's asset has no vectors for this documentation by the model that the
-// settings name. The vectors of the documentation are computed before a deployment
+// checkVectors returns an error if the function's asset has no vectors of this documentation that the model in the
+// settings has computed. The vectors of the documentation are computed before a deployment
 // (docs/decisions/0050-vectors-of-bedrock-are-made-before-a-deployment.md).
 func (s Settings) checkVectors() error {
 	if s.DocsEmbeddings == "" {

@@ -61,8 +61,8 @@ func alarmProps(description string, m metric, period time.Duration, periods int)
 	return props
 }
 
-// slowRequestP99 is the p99 of the duration of management requests above which an alarm rings: people notice such a
-// delay.
+// slowRequestP99 is the highest p99 of the duration of management requests for which no alarm rings. People notice
+// longer delays.
 const slowRequestP99 = 2 * time.Second
 
 // newAlarms creates the alarms of a function. They depend on its routes and its triggers.
@@ -107,9 +107,9 @@ func newAlarms(scope constructs.Construct, f *function) {
 	}
 }
 
-// newAPIAlarms creates the alarm for the 5xx responses of a REST API. Use it only for an API whose 5xx responses are
+// newAPIAlarm creates the alarm for the 5xx responses of a REST API. Use it only for an API whose 5xx responses are
 // all faults of the installation.
-func newAPIAlarms(scope constructs.Construct, s Settings, name string) awscloudwatch.CfnAlarm {
+func newAPIAlarm(scope constructs.Construct, s Settings, name string) awscloudwatch.CfnAlarm {
 	return newAlarm(scope, logicalID(name)+"ServerErrors",
 		fmt.Sprintf("The API %s answers 5xx: look for level ERROR in the logs of its functions", name),
 		metric{"AWS/ApiGateway", "5XXError", map[string]*string{
@@ -117,6 +117,8 @@ func newAPIAlarms(scope constructs.Construct, s Settings, name string) awscloudw
 		}, "Sum"}, 0, time.Minute, 3)
 }
 
+// newTableAlarms creates the alarms for metrics that have the table as a dimension, except those of newGatewayAlarms:
+// throttles of the table, of its indexes and of the KMS key, and stuck operations.
 func newTableAlarms(scope constructs.Construct, d data) {
 	for _, name := range []string{"ReadThrottleEvents", "WriteThrottleEvents"} {
 		newAlarm(scope, "Table"+name,
@@ -134,17 +136,18 @@ func newTableAlarms(scope constructs.Construct, d data) {
 		15*time.Minute, 1)
 }
 
-// newServiceAlarms creates alarms for the tasks of a service and for the use of their resources.
+// newServiceAlarms creates alarms that ring when a service has too few healthy tasks, when its certificate expires
+// soon, and when its tasks have hardly any processors or memory left.
 func newServiceAlarms(scope constructs.Construct, s *deployedService, d data, stage string) {
 	newMissingAlarm(scope, s)
 	newExpiryAlarm(scope, s, d, stage)
-	for name, title := range map[string]string{"CPUUtilization": "processors", "MemoryUtilization": "memory"} {
+	for name, resource := range map[string]string{"CPUUtilization": "processors", "MemoryUtilization": "memory"} {
 		settings := s.memorySetting
-		if s.autoscales() && title == "processors" {
+		if s.autoscales() && resource == "processors" {
 			settings += fmt.Sprintf(", or raise gatewayTasksMost if there are %d", s.maxTasks)
 		}
-		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: in the stage's file give it more by %s", s.Name, title,
-			settings),
+		newAlarm(scope, name, fmt.Sprintf("%s has hardly any %s left: in the stage's file give it more by %s", s.Name,
+			resource, settings),
 			metric{"AWS/ECS", name, s.dimensions(), "Average"}, 80, 5*time.Minute, 3)
 	}
 }
@@ -181,7 +184,7 @@ func newMissingAlarm(scope constructs.Construct, s *deployedService) {
 			},
 		})
 	}
-	// A group without targets has no value.
+	// The metric of a target group without targets has no value: FILL replaces it with 0.
 	queries = append(queries, &awscloudwatch.CfnAlarm_MetricDataQueryProperty{
 		Id: jsii.String("answering"), Expression: jsii.String("FILL(targets, 0) + FILL(others, 0)"),
 		Label: jsii.String("HealthyHostCount of both groups"), ReturnData: jsii.Bool(true),
@@ -193,8 +196,9 @@ func newMissingAlarm(scope constructs.Construct, s *deployedService) {
 	})
 }
 
-// expiryDays is how many days before the end of a service's certificate its operator is notified. ACME clients renew 30
-// days before the end, so a certificate with fewer than expiryDays left was not renewed for about two weeks.
+// expiryDays is the number of days before the expiry of a certificate when its alarm begins to ring. ACME clients renew
+// a certificate 30 days before its expiry, so the renewal of a certificate with fewer than expiryDays left is about two
+// weeks late.
 const expiryDays = 14
 
 // newExpiryAlarm creates an alarm that rings when a certificate that tasks serve expires soon. It uses the earliest

@@ -26,7 +26,7 @@ type network struct {
 	// internetRoute is the route through which the subnets reach the internet. Resources that need the internet depend
 	// on it. It is nil for the operator's network.
 	internetRoute awscdk.CfnResource
-	// balancers and tasks are their security groups.
+	// balancers and tasks are the security groups of the load balancer and of the tasks.
 	balancers, tasks awsec2.CfnSecurityGroup
 }
 
@@ -43,9 +43,9 @@ const (
 	maxPort   = 65535
 )
 
-// newNetwork creates the network of a service, or uses the operator's network. Everybody can connect to the service's
-// port at the load balancer. At a task, only the load balancer can connect to this port and to the admin port. If the
-// service has Peers, its tasks can also connect to this port of each other.
+// newNetwork creates the network of a service, or uses the operator's network. Everybody can connect to the public port
+// of the load balancer. Only the load balancer can connect to the port on which a task listens, and to the task's admin
+// port. If the service has Peers, its tasks can also connect to each other's listening port.
 func newNetwork(scope constructs.Construct, name string, s Settings, d data, svc service.Service) network {
 	if s.VPC != "" && svc.AlsoFunction {
 		return joinNetwork(scope, name, s, svc)
@@ -112,7 +112,6 @@ func (n *network) addSecurityGroups(scope constructs.Construct, name string, s S
 	}
 	n.balancers = group("BalancerGroup", "The load balancer of "+name)
 	n.tasks = group("TaskGroup", "The tasks of "+name)
-	port := svc.Port
 	allowIngress := func(id, description string, to awsec2.CfnSecurityGroup, port int, cidr, from *string) {
 		awsec2.NewCfnSecurityGroupIngress(scope, &id, &awsec2.CfnSecurityGroupIngressProps{
 			GroupId: to.AttrGroupId(), IpProtocol: jsii.String("tcp"), FromPort: jsii.Number(port), ToPort: jsii.Number(port),
@@ -128,17 +127,20 @@ func (n *network) addSecurityGroups(scope constructs.Construct, name string, s S
 	allowEgress := func(id, description string, from awsec2.CfnSecurityGroup, port int, cidr, to *string) {
 		allowEgressRange(id, description, from, port, port, cidr, to)
 	}
-	allowIngress("BalancerFromEverybody", "clients anywhere", n.balancers, port.Public, jsii.String(anyIPv4), nil)
-	allowEgress("BalancerToTasks", "connections and health checks", n.balancers, port.Listen, nil, n.tasks.AttrGroupId())
-	allowIngress("TasksFromBalancer", "connections and health checks", n.tasks, port.Listen, nil,
+	allowIngress("BalancerFromEverybody", "clients anywhere", n.balancers, svc.Port.Public, jsii.String(anyIPv4), nil)
+	allowEgress("BalancerToTasks", "connections and health checks", n.balancers, svc.Port.Listen, nil,
+		n.tasks.AttrGroupId())
+	allowIngress("TasksFromBalancer", "connections and health checks", n.tasks, svc.Port.Listen, nil,
 		n.balancers.AttrGroupId())
 	if svc.Admin.Listen != "" {
 		allowEgress("BalancerToAdmin", "health checks", n.balancers, adminPort(svc), nil, n.tasks.AttrGroupId())
 		allowIngress("AdminFromBalancer", "health checks", n.tasks, adminPort(svc), nil, n.balancers.AttrGroupId())
 	}
 	if svc.Peers {
-		allowIngress("TasksFromTasks", "requests for what another task has", n.tasks, port.Listen, nil, n.tasks.AttrGroupId())
-		allowEgress("TasksToTasks", "requests for what another task has", n.tasks, port.Listen, nil, n.tasks.AttrGroupId())
+		allowIngress("TasksFromTasks", "requests for what another task has", n.tasks, svc.Port.Listen, nil,
+			n.tasks.AttrGroupId())
+		allowEgress("TasksToTasks", "requests for what another task has", n.tasks, svc.Port.Listen, nil,
+			n.tasks.AttrGroupId())
 	}
 	if svc.Upstreams { // this includes private addresses, which the process itself refuses unless privateUpstreams is set
 		allowEgressRange("TasksToUpstreams", "what projects call, AWS and collectors of spans", n.tasks, 1, maxPort,
@@ -174,6 +176,7 @@ func denyAllEgress() *awsec2.CfnSecurityGroup_EgressProperty {
 	}
 }
 
+// nameTags returns the tag Name, which the console of EC2 shows as the name of a resource.
 func nameTags(name string) *[]*awscdk.CfnTag {
 	return &[]*awscdk.CfnTag{{Key: jsii.String("Name"), Value: &name}}
 }
@@ -234,8 +237,9 @@ func newBalancer(scope constructs.Construct, s serviceSpec, n network) balancer 
 	if s.shiftsTraffic() {
 		b.alternate = newTargetGroup(scope, "OtherTargets", s.Service, n)
 	}
-	// ECS changes the target of the listener. An update that changes any property of the listener resets its target, to
-	// a group that may be empty. testdata/kept.txt makes sure that no update changes the listener.
+	// ECS changes the target of the listener. An update that changes any property of the listener resets its target, to a
+	// group that may be empty. A test compares the listener with testdata/kept.txt, so that no change of this code changes
+	// the listener.
 	b.listener = awselasticloadbalancingv2.NewCfnListener(scope, jsii.String("Listener"),
 		&awselasticloadbalancingv2.CfnListenerProps{
 			LoadBalancerArn: b.resource.Ref(), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Public),

@@ -23,12 +23,13 @@ const canaryConfig = "CodeDeployDefault.LambdaCanary10Percent5Minutes"
 
 // publishVersion publishes a version of the function and points the alias to it.
 //
-// Each logical id publishes one version. The logical id is derived from all properties of the function, including the
-// digest of its code. The old version is deleted at the end of an update, when the alias no longer points to it.
+// CloudFormation publishes a version when a template contains a version with a new logical id. The logical id is
+// derived from all properties of the function, including the digest of its code. The old version is deleted at the end
+// of an update, when the alias no longer points to it.
 func (f *function) publishVersion(scope constructs.Construct, properties *awslambda.CfnFunctionProps) {
 	text, err := json.Marshal(awscdk.Stack_Of(scope).Resolve(properties))
 	if err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // the value comes from JSON
+		panic(fmt.Sprintf("infra: %v", err)) // Resolve returns only values of JSON
 	}
 	id := logicalID(f.name)
 	version := awslambda.NewCfnVersion(scope, jsii.String(id+"Version"+shortDigest(string(text))),
@@ -98,7 +99,7 @@ func newReleases(root constructs.Construct, s Settings, d data, fns []*function)
 	}
 }
 
-// newReleaseRole creates the role under which CodeDeploy moves the alias of this function and calls the hook.
+// newReleaseRole creates the role under which CodeDeploy moves the function's alias and calls the hook.
 func newReleaseRole(scope constructs.Construct, s Settings, f *function) awsiam.CfnRole {
 	name := f.fullName
 	alias := arnOf("lambda", "function:"+name+":"+liveAlias)

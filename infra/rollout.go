@@ -16,13 +16,13 @@ const (
 	canaryMinutes = 5
 )
 
-// shiftsTraffic reports whether ECS moves a service's connections from the old tasks to new ones step by step, from one
-// target group to another. Connections to a relay stay for days, so a relay drains them instead.
+// shiftsTraffic reports whether ECS moves new connections of a service from the target group of the old tasks to the
+// target group of the new tasks. Connections to a relay stay for days, so a relay drains them instead.
 func (ss serviceSpec) shiftsTraffic() bool { return ss.autoscales() }
 
 // deploymentConfiguration returns how ECS replaces the tasks of a service.
 func (ss serviceSpec) deploymentConfiguration(
-	s Settings, faults awscloudwatch.CfnAlarm,
+	s Settings, faultAlarm awscloudwatch.CfnAlarm,
 ) *awsecs.CfnService_DeploymentConfigurationProperty {
 	out := &awsecs.CfnService_DeploymentConfigurationProperty{
 		// All old tasks continue to run until the same number of new tasks is healthy.
@@ -37,7 +37,7 @@ func (ss serviceSpec) deploymentConfiguration(
 	}
 	// Only the alarm for the gateway's own faults stops a release: other alarms also ring while there are no tasks yet.
 	out.Alarms = &awsecs.CfnService_DeploymentAlarmsProperty{
-		AlarmNames: &[]*string{faults.Ref()}, Enable: jsii.Bool(true),
+		AlarmNames: &[]*string{faultAlarm.Ref()}, Enable: jsii.Bool(true),
 		Rollback: jsii.Bool(true),
 	}
 	if !s.Canary {
@@ -53,13 +53,14 @@ func (ss serviceSpec) deploymentConfiguration(
 	return out
 }
 
-// newTrafficShifting creates the role under which ECS registers tasks with the two target groups and changes
-// the target of the listener, and nothing else. It returns nil for a service without a second group.
-// Its trust policy needs no condition, because ECS accepts no role of another account.
+// newTrafficShifting creates the role under which ECS registers tasks with the two target groups and changes the target
+// of the listener. The role allows nothing else. Its trust policy needs no condition, because ECS accepts no role of
+// another account. newTrafficShifting returns the configuration for ECS and the policy of the role, or nil for a
+// service without a second group.
 func newTrafficShifting(
-	scope constructs.Construct, name string, d serviceSpec, b balancer,
+	scope constructs.Construct, name string, spec serviceSpec, b balancer,
 ) (*awsecs.CfnService_AdvancedConfigurationProperty, awscdk.CfnResource) {
-	if !d.shiftsTraffic() {
+	if !spec.shiftsTraffic() {
 		return nil, nil
 	}
 	role := awsiam.NewCfnRole(scope, jsii.String("ShiftRole"), &awsiam.CfnRoleProps{
@@ -76,7 +77,7 @@ func newTrafficShifting(
 		PolicyDocument: map[string]any{
 			"Version": "2012-10-17",
 			"Statement": []any{
-				// These actions have no resource.
+				// These actions support no resource-level permissions.
 				allow([]any{
 					"elasticloadbalancing:DescribeListeners", "elasticloadbalancing:DescribeRules",
 					"elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth",

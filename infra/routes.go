@@ -19,8 +19,8 @@ import (
 // route is a method of a path of the REST API and the function behind it.
 type route struct {
 	method, path string
-	function     string
-	operations   []string
+	function     string   // name of the function
+	operations   []string // ids of the operations
 }
 
 const (
@@ -30,14 +30,15 @@ const (
 	anyMethod = "ANY"
 )
 
-// routesOf derives the REST API's routes from declarations. Their order does not matter. A path segment with a dollar
-// sign is matched by a variable, because an emulator refuses it as a literal segment: the function's own routing
-// distinguishes the two. A parameter that can contain slashes, and the rest of the path after it, are matched by a
-// greedy variable, because some platforms decode a path before they route it.
+// routesOf derives the REST API's routes from the operations of the functions in specs. The order of specs does not
+// matter. A path segment with a dollar sign is matched by a variable, because an emulator refuses it as a literal
+// segment. The function's own routing distinguishes this segment from other values of the variable. A parameter that
+// can contain slashes, and the rest of the path after it, are matched by a greedy variable, because some platforms
+// decode a path before they route it.
 //
-// Each path also has a route for the methods without an operation, so that a function responds with 405 and Allow. The
-// platform would respond that the path does not exist. If the operations of a path belong to several functions, the
-// first function by name gets these requests.
+// Each path also has a route for the methods without an operation, so that a function responds with 405 and Allow. API
+// Gateway itself would respond that the path does not exist. If the operations of a path belong to several functions,
+// the first function by name gets these requests.
 func routesOf(specs []functionSpec) ([]route, error) {
 	type key struct{ path, method string }
 	byKey := map[key]*route{}
@@ -115,10 +116,10 @@ func routePath(o api.Declaration) string {
 	return out.String()
 }
 
-// restID returns the logical id of a REST API. If the id changes, an update creates a new API next to the old one. That
-// is necessary for a change of the tree that API Gateway refuses (testdata/apis.txt). The management API had the id Api
-// while the names of its variables depended on the order of declarations.
-func restID(name string) string {
+// restLogicalID returns the logical id of a REST API. If the id changes, an update creates a new API next to the old
+// one. That is necessary for a change of the tree that API Gateway refuses (testdata/apis.txt). The management API had
+// the id Api while the names of its variables depended on the order of declarations.
+func restLogicalID(name string) string {
 	if name == management {
 		return "Rest"
 	}
@@ -144,7 +145,7 @@ func newRESTAPI(stack awscdk.Stack, s Settings, name string) restAPI {
 			DisableExecuteApiEndpoint: jsii.Bool(s.domain(name) != ""),
 		},
 	}
-	rest.cfnAPI = awsapigateway.NewCfnRestApi(rest.scope, jsii.String(restID(name)), rest.properties)
+	rest.cfnAPI = awsapigateway.NewCfnRestApi(rest.scope, jsii.String(restLogicalID(name)), rest.properties)
 	return rest
 }
 
@@ -168,7 +169,7 @@ func addRoutes(api restAPI, s Settings, name string, routes []route, fns map[str
 			ApiKeyRequired:    jsii.Bool(false),
 			Integration:       integrations[r.function],
 		}
-		content.add(method, awsapigateway.NewCfnMethod(tree.scope(methodsOf(r.path)), jsii.String(methodID(r)), method))
+		content.add(method, awsapigateway.NewCfnMethod(tree.scope(methodsStackOf(r.path)), jsii.String(methodID(r)), method))
 		if first {
 			// One permission for the whole API: a permission for each method would exceed the 20 KB of a function's policy.
 			f.allowInvoke(api.scope, "CalledBy"+logicalID(name), "apigateway.amazonaws.com",
@@ -215,6 +216,7 @@ type platformResponse struct{ kind, status, title, detail, retryAfter string }
 // floodSeconds is the period for which the web ACL counts the requests of an address.
 const floodSeconds = "300"
 
+// platformResponses returns the responses that replace API Gateway's own.
 func platformResponses() []platformResponse {
 	const noOperation = "There is no such operation. GET /openapi lists them all."
 	return []platformResponse{
@@ -268,6 +270,7 @@ func newGatewayResponses(api restAPI, content *snapshot) {
 	}
 }
 
+// methodID returns the logical id of the method of a route.
 func methodID(r route) string {
 	return strings.ToUpper(r.method[:1]) + strings.ToLower(r.method[1:]) + shortDigest(r.path)
 }

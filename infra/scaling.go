@@ -32,7 +32,7 @@ func newScaling(scope constructs.Construct, s *deployedService) {
 			ServiceNamespace: jsii.String("ecs"), ScalableDimension: jsii.String("ecs:service:DesiredCount"),
 			ResourceId: awscdk.Fn_Join(jsii.String("/"),
 				&[]*string{jsii.String("service"), s.cluster.Ref(), s.resource.AttrName()}),
-			// AWS creates the service-linked role for this in the account.
+			// The target needs no role here: AWS creates a service-linked role in the account.
 			MinCapacity: jsii.Number(s.Copies), MaxCapacity: jsii.Number(s.maxTasks),
 		})
 	awsapplicationautoscaling.NewCfnScalingPolicy(scope, jsii.String("ScalingByProcessors"),

@@ -73,13 +73,13 @@ type deployedService struct {
 }
 
 // newService creates a service's network, its load balancer, its role and its tasks, in a nested stack, so that a
-// change of the settings can remove all of them together. faults is the alarm for the gateway's own faults.
+// change of the settings can remove all of them together. faultAlarm is the alarm for the gateway's own faults.
 //
 // Gateways scale (newScaling), but a relay does not. Connections to a relay last long: they do not move to a task that
 // is added, and are closed when a task is removed. An alarm reports an overloaded relay, and a setting makes its tasks
 // larger.
 func newService(
-	root constructs.Construct, s Settings, d data, spec serviceSpec, faults awscloudwatch.CfnAlarm,
+	root constructs.Construct, s Settings, d data, spec serviceSpec, faultAlarm awscloudwatch.CfnAlarm,
 ) (*deployedService, error) {
 	scope := awscdk.NewNestedStack(root, jsii.String(spec.stackName()), &awscdk.NestedStackProps{
 		Description: jsii.Sprintf("The service %s: %s", spec.Name, spec.Description),
@@ -102,7 +102,7 @@ func newService(
 	executionRole, executionPolicy := newTaskRole(scope, "Start", "What starts the tasks of "+name+" may do",
 		executionStatements(s, spec.Service, logs))
 	taskRole, taskPolicy := newTaskRole(scope, "Task", "What the service "+name+" may do",
-		d.policy(uniqueGrants(spec.Uses), spec.TableAccess))
+		d.policyStatements(uniqueGrants(spec.Uses), spec.TableAccess))
 	task := awsecs.NewCfnTaskDefinition(scope, jsii.String("Tasks"), &awsecs.CfnTaskDefinitionProps{
 		Family: &name, NetworkMode: jsii.String("awsvpc"), RequiresCompatibilities: jsii.Strings("FARGATE"),
 		Cpu: jsii.String(strconv.Itoa(spec.memoryMB / 2)), Memory: jsii.String(strconv.Itoa(spec.memoryMB)),
@@ -121,7 +121,7 @@ func newService(
 		dependencies = append(dependencies, n.internetRoute)
 	}
 	if shifting, shiftPolicy := newTrafficShifting(scope, name, spec, out.balancer); shifting != nil {
-		loadBalancer.AdvancedConfiguration = shifting // this refers to the listener
+		loadBalancer.AdvancedConfiguration = shifting // refers to the listener, which is therefore no dependency
 		dependencies = append(dependencies, shiftPolicy)
 	} else {
 		dependencies = append(dependencies, out.balancer.listener)
@@ -131,7 +131,7 @@ func newService(
 		Cluster: out.cluster.Ref(), ServiceName: &spec.Name, TaskDefinition: task.Ref(),
 		LaunchType: jsii.String("FARGATE"), DesiredCount: spec.desiredCount(),
 		AvailabilityZoneRebalancing:   jsii.String("ENABLED"),
-		DeploymentConfiguration:       spec.deploymentConfiguration(s, faults),
+		DeploymentConfiguration:       spec.deploymentConfiguration(s, faultAlarm),
 		HealthCheckGracePeriodSeconds: jsii.Number(time.Minute.Seconds()),
 		EnableExecuteCommand:          jsii.Bool(false),
 		EnableEcsManagedTags:          jsii.Bool(true),
@@ -250,7 +250,7 @@ func executionStatements(s Settings, svc service.Service, logs awslogs.CfnLogGro
 	repository := awscdk.Fn_Sub(jsii.String("arn:${AWS::Partition}:ecr:${AWS::Region}:${AWS::AccountId}:repository/"+
 		image.Repository("${AWS::AccountId}", "${AWS::Region}")), nil)
 	out := []any{
-		// This action has no resource.
+		// This action supports no resource-level permissions.
 		allow([]any{"ecr:GetAuthorizationToken"}, "*"),
 		allow([]any{"ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"}, repository),
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()),
@@ -262,7 +262,7 @@ func executionStatements(s Settings, svc service.Service, logs awslogs.CfnLogGro
 	return out
 }
 
-// newTaskRole creates a role that only tasks of this account can assume, with its policy.
+// newTaskRole creates a role that only tasks of this account can assume, and the policy of the role.
 func newTaskRole(
 	scope constructs.Construct, id, description string, statements []any,
 ) (awsiam.CfnRole, awsiam.CfnPolicy) {

@@ -27,8 +27,8 @@ type settingDef struct {
 	contextOnly bool
 	// personal says that the value is personal data, which is not shown.
 	personal bool
-	// validValues describes the valid values. If it is "", the description is derived from the schema. defaultText
-	// describes the default.
+	// validValues describes the valid values, in a text that begins with "is". If it is "", requirement derives the
+	// description from the schema. defaultText describes a default that depends on other settings.
 	validValues, defaultText string
 }
 
@@ -47,7 +47,8 @@ func newSettingDefs() (out []settingDef) {
 		if name == "-" {
 			continue
 		}
-		if field.Tag.Get("named") == "stage" { // a struct tag cannot contain the constants, which other programs use too
+		// Other programs use the pattern of a stage's name too, so it is a constant. A struct tag cannot contain a constant.
+		if field.Tag.Get("named") == "stage" {
 			field.Tag += reflect.StructTag(fmt.Sprintf(" pattern:%q is:%q", config.StagePattern, config.StageDescription))
 		}
 		def := settingDef{
@@ -74,7 +75,7 @@ func newSettingDefs() (out []settingDef) {
 	return out
 }
 
-// settingNamed returns the declaration of a setting.
+// settingNamed returns the declaration of a setting. It returns false if no setting has this name.
 func settingNamed(name string) (settingDef, bool) {
 	all := settingDefs()
 	i := slices.IndexFunc(all, func(def settingDef) bool { return def.name == name })

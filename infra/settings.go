@@ -90,10 +90,11 @@ type Settings struct {
 	// to new gateway tasks. If an alarm rings, the release is rolled back. Without Canary, new versions and tasks get
 	// everything at once.
 	Canary bool `json:"canary" default:"true" doc:"has another version of a function take a tenth of its calls first, and none where an alarm is on, and [other tasks of gateways](#gateways-as-processes) a tenth of the connections; false releases at once, functions whatever alarms say"`
-	// WAF creates a web ACL for the management API that limits the rate of each address.
+	// WAF creates a web ACL for the management API that limits the request rate of each client address.
 	WAF bool `json:"waf" default:"false" doc:"a web ACL before the management API that stops floods from one address"`
 	// Concurrency is the number of simultaneous calls that Lambda allows for this installation: the account's quota, or
-	// less. With 0, functions reserve no concurrency: a new account can have a quota of 10, which cannot be reserved.
+	// less. With 0, functions reserve no concurrency: a new account can have a quota of 10, and Lambda lets such an
+	// account reserve nothing.
 	Concurrency int `json:"concurrency" default:"1000" minimum:"0" maximum:"1000000" doc:"how many calls at once Lambda runs for the installation, of which [functions reserve their part](#size); 0 reserves nothing"`
 	// APIRate is the number of requests per second that API Gateway accepts for each method of the management API, and
 	// APIBurst the number of simultaneous requests beyond that. GatewayRate and GatewayBurst are these numbers for all
@@ -159,12 +160,12 @@ type Settings struct {
 	// FileDigest is a digest of the settings in the stage's file, or "" if no file was read. A deployment compares it
 	// with the digest of the last deployment to find out whether the file has changed.
 	FileDigest string `json:"-"`
-	// Bounds are limits for clients of services, by the service's name and
-	// the environment variable. The services declare the settings for them.
+	// Bounds are the values of the limits that services declare (service.Limit), by the service's name and then by the
+	// name of the environment variable.
 	Bounds map[string]map[string]string `json:"-"`
 }
 
-// These are the emulators, by the value of the setting.
+// These are the values of the setting emulator. Without the setting, the installation is in AWS.
 const (
 	localStack = "localstack"
 	miniStack  = "ministack"
@@ -178,8 +179,9 @@ func settingsFromContext(context func(string) any) (Settings, error) {
 	return newSettings(values, errs)
 }
 
-// newSettings creates Settings from values that are valid individually, and checks their combination. errs are the
-// errors of invalid values.
+// newSettings creates Settings from values that are valid individually, sets the defaults that depend on other
+// settings, and checks the combination of the settings. errs are the errors of invalid values. The returned error
+// includes them.
 func newSettings(values settingValues, errs []error) (Settings, error) {
 	s, err := values.settings()
 	if err != nil {

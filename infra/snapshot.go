@@ -24,7 +24,8 @@ func (sn *snapshot) add(properties any, cfnResource awscdk.CfnResource) {
 	sn.dependencies = append(sn.dependencies, cfnResource)
 }
 
-// newStage deploys the snapshot to a stage named after the installation's stage.
+// newStage deploys the snapshot to a stage of the API, which has the name of the installation's stage. throttles are
+// the settings of the stage's methods.
 //
 // CloudFormation deletes removed resources of an API last, after the deployment of the snapshot. Removed routes
 // therefore still respond for a while: their function reports that the operation does not exist.
@@ -36,7 +37,7 @@ func (sn *snapshot) newStage(rest restAPI, s Settings, name string, throttles *[
 		TracingEnabled: jsii.Bool(false),
 		MethodSettings: throttles,
 	}
-	logDependency := newAccessLogs(rest, s, name, stage)
+	logDependency := addAccessLog(rest, s, name, stage)
 	id := deploymentID(rest.scope, append([]any{rest.properties, stage, s.domain(name)}, sn.parts...))
 	cfnDeployment := awsapigateway.NewCfnDeployment(rest.scope, &id,
 		&awsapigateway.CfnDeploymentProps{RestApiId: rest.cfnAPI.Ref()})
@@ -52,7 +53,7 @@ func (sn *snapshot) newStage(rest restAPI, s Settings, name string, throttles *[
 func deploymentID(scope constructs.Construct, parts []any) string {
 	text, err := json.Marshal(awscdk.Stack_Of(scope).Resolve(parts))
 	if err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // the value comes from JSON
+		panic(fmt.Sprintf("infra: %v", err)) // Resolve returns only values of JSON
 	}
 	return "Deployment" + shortDigest(string(text))
 }

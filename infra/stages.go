@@ -26,9 +26,9 @@ const schemaFile = "schema.json"
 // start.
 var irreversible = []string{"table", "multiRegionKey"}
 
-// loadSettings reads the settings in the context, and those in the file of the context's stage. A setting must not have
-// different values in the two. Emulators ignore the file, because their installations are for tests. open returns the
-// folder with the files of all stages. The error has a line for each problem.
+// loadSettings reads the settings in the context, and those in the file of the context's stage. If both have a setting,
+// its values must be equal. For an emulator, loadSettings ignores the file, because such an installation is for tests.
+// open returns the folder with the files of all stages. The error has a line for each problem.
 func loadSettings(open func(folder string) fs.FS, context func(string) any) (Settings, error) {
 	values, errs := contextValues(context)
 	if context("stage") == "" {
@@ -43,7 +43,7 @@ func loadSettings(open func(folder string) fs.FS, context func(string) any) (Set
 		return base, err
 	}
 	if len(errs) > 0 && context("stage") != nil && values["stage"] == nil {
-		return base, errors.Join(errs...) // the stage is unknown
+		return base, errors.Join(errs...) // without a valid stage, the name of its file is unknown
 	}
 	file := path.Join(base.Stages, base.Stage+".json")
 	fileValues, err := readStage(open(base.Stages), base.Stages, base.Stage)
@@ -73,25 +73,26 @@ func loadSettings(open func(folder string) fs.FS, context func(string) any) (Set
 func (v settingValues) digest() string {
 	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
-		return "" // the values were decoded from JSON
+		return "" // cannot happen: the values were decoded from JSON
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// line returns a setting as a line of a file.
+// line returns a setting as a file has it: "name": value.
 func (v settingValues) line(name string) string {
 	text, err := json.Marshal(v[name])
 	if err != nil {
-		return name // the value was decoded from JSON
+		return name // cannot happen: the value was decoded from JSON
 	}
 	return fmt.Sprintf("%q: %s", name, text)
 }
 
-// contextFlags matches settings of the context in the text of an error.
+// contextFlags matches the flag -c in front of a setting in the text of an error.
 var contextFlags = regexp.MustCompile(`^-c |and -c `)
 
-// withFileName adds the file to errors about settings.
+// withFileName adds the file's name to each line of err that does not begin with it. It also removes the flag -c in
+// front of settings from these lines, because the setting can be in the file or in the context.
 func withFileName(file string, err error) error {
 	if err == nil {
 		return nil
@@ -109,8 +110,8 @@ func withFileName(file string, err error) error {
 	return errors.New(strings.Join(out, "\n"))
 }
 
-// readLimited reads a file of limited size. It refuses anything that is not a regular file, such as a pipe, which could
-// block.
+// readLimited reads a file of at most maxBytes. It returns an error for anything that is not a regular file: reading a
+// pipe, for example, could block.
 func readLimited(files fs.FS, name string, maxBytes int64) ([]byte, error) {
 	info, err := fs.Stat(files, name)
 	if err != nil {
@@ -137,7 +138,8 @@ func readLimited(files fs.FS, name string, maxBytes int64) ([]byte, error) {
 // maxStageBytes is the maximum size of a stage's file. A file with every setting is much smaller.
 const maxStageBytes = 64 << 10
 
-// readStage reads the file of a stage. Its error has a line for each problem, but at most maxErrors of them.
+// readStage reads the file of a stage. Its error has a line for each of the first maxErrors problems, and a line with
+// the number of further problems.
 func readStage(stages fs.FS, folder, stage string) (settingValues, error) {
 	file := path.Join(folder, stage+".json")
 	text, err := readLimited(stages, stage+".json", maxStageBytes)

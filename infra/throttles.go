@@ -51,7 +51,8 @@ func (s Settings) checkReserved(specs []functionSpec) error {
 	return nil
 }
 
-// unreserved returns the concurrency that is left for the function that serves deployments.
+// unreserved returns the concurrency that is left for functions without a reservation, such as the function that serves
+// deployments.
 func (s Settings) unreserved(specs []functionSpec) int {
 	remaining := s.Concurrency
 	for _, f := range specs {
@@ -82,8 +83,8 @@ func (s Settings) reserved(f functionSpec) int {
 // process. Lambda refuses calls beyond the function's reservation, and API Gateway turns such a refusal into status
 // 500, which looks like a fault of the server. API Gateway's own throttle responds with 429.
 //
-// The execution logs and traces of the platform are off: they would contain whole requests. Access logs have one line
-// for each request (accessLine). Metrics by method cost money for each method, and nothing reads them.
+// The execution logs and data traces of API Gateway are off: they would contain whole requests. Access logs have one
+// line for each request (accessLine). Metrics by method cost money for each method, and nothing reads them.
 func (s Settings) throttles(name string, routes []route, fns map[string]*function) *[]any {
 	if name != management {
 		limit := throttle{s.GatewayRate, s.GatewayBurst}
@@ -172,8 +173,8 @@ func (s Settings) maxReserved(fns map[string]*function) (n int) {
 	return n
 }
 
-// unreservedConcurrency returns the concurrency that is left for functions without a reservation, 0 if no function
-// reserves any.
+// unreservedConcurrency works like unreserved for the functions of the stack, but returns 0 if no function reserves
+// concurrency.
 func (s Settings) unreservedConcurrency(fns map[string]*function) int {
 	if s.Concurrency == 0 || s.Emulator != "" {
 		return 0

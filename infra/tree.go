@@ -21,9 +21,10 @@ import (
 type tree struct {
 	api    constructs.Construct
 	cfnAPI awsapigateway.CfnRestApi
+	// nested says that the tree is in nested stacks. scopes has these stacks by name.
 	nested bool
 	scopes map[string]constructs.Construct
-	// restID is the id of the API. resources has the ids of the API's resources by their paths.
+	// restID is the id that API Gateway assigns to the API. resources has the ids of the API's resources by their paths.
 	restID    *string
 	resources map[string]*string
 }
@@ -35,21 +36,22 @@ func newTree(api constructs.Construct, cfnAPI awsapigateway.CfnRestApi, name str
 	}
 }
 
-// These are names of nested stacks. They differ from the names of services, which are single words.
+// pathsStack is the name of the nested stack with the paths. methodsStack begins the names of the nested stacks with
+// methods. Both differ from the names of services, which are single words.
 const (
 	pathsStack   = "the-paths"
 	methodsStack = "the-methods"
 )
 
-// methodStacks is the number of stacks for methods. It can never change, because methods would move to other stacks.
-// API Gateway allows 300 paths in an API, which have at most about 900 methods. CloudFormation allows 500 resources and
-// 200 parameters in a stack.
-const methodStacks = 8
+// methodStackCount is the number of stacks for methods. It can never change, because methods would move to other
+// stacks. API Gateway allows 300 paths in an API, which have at most about 900 methods. CloudFormation allows 500
+// resources and 200 parameters in a stack.
+const methodStackCount = 8
 
-// methodsOf returns the name of the nested stack with the methods of a path.
-func methodsOf(path string) string {
+// methodsStackOf returns the name of the nested stack with the methods of a path.
+func methodsStackOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
-	return fmt.Sprintf("%s-%d", methodsStack, sum[0]%methodStacks)
+	return fmt.Sprintf("%s-%d", methodsStack, sum[0]%methodStackCount)
 }
 
 // scope returns the scope for a part of the tree: part is pathsStack, or the name of a stack of methods.

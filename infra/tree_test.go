@@ -25,7 +25,7 @@ func shapeOf(path string) string { return pathVariable.ReplaceAllString(path, "{
 func placementsOf(routes []route) map[string]string {
 	out := map[string]string{}
 	for _, r := range routes {
-		out[r.method+" "+shapeOf(r.path)] = fmt.Sprint(methodsOf(r.path), " ", methodID(r), " of ", r.path)
+		out[r.method+" "+shapeOf(r.path)] = fmt.Sprint(methodsStackOf(r.path), " ", methodID(r), " of ", r.path)
 		for path := r.path; path != ""; path = path[:strings.LastIndexByte(path, '/')] {
 			out[shapeOf(path)] = fmt.Sprint(pathID(path), " ", path)
 		}

@@ -34,7 +34,7 @@ func newTriggers(scope constructs.Construct, s Settings, d data, f *function) er
 			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
 				return err
 			}
-		case e.HTTP, e.Invoked: // called through its own API, or without a trigger
+		case e.HTTP, e.Invoked: // called through its own API, or directly by its callers
 		default:
 			return fmt.Errorf("function %s declares an event of no kind", f.name)
 		}
@@ -78,7 +78,7 @@ func newStreamTrigger(scope constructs.Construct, d data, f *function, e trigger
 	f.deadLetters = queue
 	f.statements = append(f.statements,
 		allow([]any{"dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"}, d.table.AttrStreamArn()),
-		// This action has no resource.
+		// This action supports no resource-level permissions.
 		allow([]any{"dynamodb:ListStreams"}, "*"),
 		allow([]any{"sqs:SendMessage"}, queue.AttrArn()))
 	var filter any

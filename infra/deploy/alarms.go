@@ -24,11 +24,11 @@ func (d deployment) checkAlarmRecipients(deployed, planned removals.Stack) error
 	case len(deployed.Templates) == 0:
 		return refuse("%s is protected and names nobody who hears of alarms: %s", file, advice)
 	case notifying > 0:
-		return refuse("%s is protected, and alarms of %s would no longer notify anybody: %s", file, d.stack(), advice)
+		return refuse("%s is protected, and alarms of %s would no longer notify anybody: %s", file, d.stackName(), advice)
 	case previous != "" && previous != planned.StageFile():
 		return refuse("%s is protected and has changed, and names nobody who hears of alarms: %s", file, advice)
 	}
 	_, err := fmt.Fprintf(d.out, "Alarms of %s notify nobody, and make deploy will refuse the next change of %s: %s.\n",
-		d.stack(), file, advice)
+		d.stackName(), file, advice)
 	return err
 }

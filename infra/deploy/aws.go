@@ -75,8 +75,9 @@ func asRefusal(err error) error {
 }
 
 // checkProfile returns an error if CDK_PROFILE or ~/.cdk.json, which only the CDK reads, name another profile than
-// AWS_PROFILE. It also returns an error if they name any profile while the environment has an access key. The checks
-// would read one account, and the CDK would deploy to another. getenv and home are the environment and the home folder.
+// AWS_PROFILE. It also returns an error if they name any profile while the environment has an access key. In both cases
+// the checks could read one account, and the CDK could deploy to another. getenv and home are the environment and the
+// home folder.
 func checkProfile(getenv func(string) string, home string) error {
 	var settings struct{ Profile string }
 	file := filepath.Join(home, ".cdk.json")

@@ -51,7 +51,7 @@ func (d deployment) forCheck(region string) deployment {
 }
 
 // prepareCheck makes sure that Parameter Store has a key for the check in the check's region (ensureKey). It returns
-// the arguments with which the CDK deploys the check's stack.
+// the additional arguments with which the CDK deploys the check's stack.
 func (d deployment) prepareCheck(
 	ctx context.Context, installation deployment, planned removals.Stack,
 ) (args []string, err error) {
@@ -66,12 +66,12 @@ func (d deployment) prepareCheck(
 	if err := d.ensureKey(ctx, installationAccount.invoke, checkAccount.parameters); err != nil {
 		return nil, err
 	}
-	return d.checkParameters(ctx, installation, planned)
+	return d.checkStackArgs(ctx, installation, planned)
 }
 
-// checkParameters returns arguments for the CDK with the values of the parameters of the check's stack. The values are
+// checkStackArgs returns arguments for the CDK with the values of the parameters of the check's stack. The values are
 // outputs of the installation's stack. Without them the CDK cannot compare the check's stack with the stack in AWS.
-func (d deployment) checkParameters(
+func (d deployment) checkStackArgs(
 	ctx context.Context, installation deployment, planned removals.Stack,
 ) (args []string, err error) {
 	if _, isDeclared := planned.Templates[""].Parameters[removals.APIAddress]; !isDeclared {
@@ -81,11 +81,11 @@ func (d deployment) checkParameters(
 	if err != nil {
 		return nil, err
 	}
-	address, err := removals.StackOutput(ctx, installationAccount.stacks, installation.stack(), removals.APIAddress)
+	address, err := removals.StackOutput(ctx, installationAccount.stacks, installation.stackName(), removals.APIAddress)
 	if err != nil {
 		return nil, err
 	}
-	return []string{"--parameters", d.stack() + ":" + removals.APIAddress + "=" + address}, nil
+	return []string{"--parameters", d.stackName() + ":" + removals.APIAddress + "=" + address}, nil
 }
 
 // ensureKey creates the account of the check and a key of the account, and stores the key in Parameter Store. If
@@ -128,7 +128,8 @@ func (d deployment) ensureKey(ctx context.Context, functions invoker, parameters
 // this id with the keys of the account.
 const descriptionPrefix = "account key "
 
-// storedKeyID returns the id of the key in Parameter Store, or "" if there is none.
+// storedKeyID returns the id of the key in Parameter Store, or "" if there is none. For a parameter with another
+// description than storeKey writes, the result is no id of a key.
 func (d deployment) storedKeyID(ctx context.Context, parameters parameterStore) (id string, err error) {
 	pages := ssm.NewDescribeParametersPaginator(parameters,
 		&ssm.DescribeParametersInput{ParameterFilters: []types.ParameterStringFilter{
@@ -252,8 +253,8 @@ func (d deployment) removeCheck(ctx context.Context, installation deployment) er
 			{"wait", "stack-delete-complete"},
 		} {
 			if _, err := d.runAWS(ctx, append(append([]string{"cloudformation"}, command...), "--stack-name",
-				d.stack())...); err != nil {
-				return fmt.Errorf("delete %s in %s: %w", d.stack(), d.checkRegion, err)
+				d.stackName())...); err != nil {
+				return fmt.Errorf("delete %s in %s: %w", d.stackName(), d.checkRegion, err)
 			}
 		}
 	}
@@ -292,8 +293,8 @@ func (d deployment) removeParameter(ctx context.Context) error {
 	return nil
 }
 
-// destroy deletes the stacks, as `make destroy` does. The CDK requests a confirmation
-// first. The parameter with the key of the check is deleted after its stack.
+// destroy deletes the stacks, as `make destroy` does. Unless d.yes is set, the CDK requests a confirmation first. The
+// parameter with the key of the check is deleted after its stack.
 func (d deployment) destroy(ctx context.Context) error {
 	targets, err := d.synthesize(ctx)
 	if err != nil {
@@ -307,7 +308,7 @@ func (d deployment) destroy(ctx context.Context) error {
 		args = append(args, "--force")
 	}
 	if err := d.cdk(ctx, args...); err != nil {
-		return fmt.Errorf("delete %s: %w", d.stack(), err)
+		return fmt.Errorf("delete %s: %w", d.stackName(), err)
 	}
 	for _, t := range targets[1:] {
 		stack, err := t.deployedStack(ctx)
@@ -336,15 +337,15 @@ func (d deployment) checkExists(ctx context.Context, checks []*target) error {
 		if err != nil {
 			return currentRegion, false, err
 		}
-		exists, err = removals.Exists(ctx, account.stacks, t.stack())
+		exists, err = removals.Exists(ctx, account.stacks, t.stackName())
 		return currentRegion, exists, err
 	}
 	currentRegion, exists, err := find(d)
 	if err != nil || exists {
 		return err
 	}
-	notFound := fmt.Sprintf("there is no %s in %s of this AWS account: check STAGE, AWS_REGION and AWS_PROFILE", d.stack(),
-		currentRegion)
+	notFound := fmt.Sprintf("there is no %s in %s of this AWS account: check STAGE, AWS_REGION and AWS_PROFILE",
+		d.stackName(), currentRegion)
 	for _, t := range checks {
 		otherRegion, exists, err := find(t.deployment)
 		if err != nil {
@@ -352,7 +353,7 @@ func (d deployment) checkExists(ctx context.Context, checks []*target) error {
 		}
 		if exists {
 			return refuse("%[1]s. There is a %[2]s in %[3]s: to delete it alone, type aws cloudformation delete-stack "+
-				"--region %[3]s --stack-name %[2]s", notFound, t.stack(), otherRegion)
+				"--region %[3]s --stack-name %[2]s", notFound, t.stackName(), otherRegion)
 		}
 		if err := t.removeParameter(ctx); err != nil {
 			return err

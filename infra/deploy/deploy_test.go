@@ -244,11 +244,11 @@ func TestDeploymentNeedsConfirmation(t *testing.T) {
 			d := deployment{
 				stage: "dev", allowedRemovals: strings.Fields(strings.ReplaceAll(tt.remove, ",", " ")), yes: tt.yes,
 				terminal: tt.terminal, in: strings.NewReader(tt.input), out: &out,
-				app: "dist/stacks", output: dir, context: []string{"-c", "stage=dev"},
-				connectAWS: f.account,
-				runAWS:     f.runAWS,
-				region:     func(context.Context) (string, error) { return "eu-west-1", nil },
-				images:     func(context.Context) error { return runStep("images") },
+				app: "dist/stacks", output: dir, synthArgs: []string{"-c", "stage=dev"},
+				connectAWS:   f.account,
+				runAWS:       f.runAWS,
+				region:       func(context.Context) (string, error) { return "eu-west-1", nil },
+				uploadImages: func(context.Context) error { return runStep("images") },
 				cdk: func(_ context.Context, args ...string) error {
 					// diff and deploy use the synthesized templates, and do not run the app again.
 					if want := map[string]string{

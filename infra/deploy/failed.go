@@ -52,7 +52,7 @@ func (d deployment) unprotect(ctx context.Context, failed *removals.Failed) erro
 			oneLine(err), currentRegion, failed.ID)
 	}
 	_, err = fmt.Fprintf(d.out, "The termination protection of the failed %s is off, so that the stack can be deleted.\n",
-		d.stack())
+		d.stackName())
 	return err
 }
 
@@ -99,10 +99,10 @@ func leftoverFindings(ctx context.Context, p preflight) (findings []string, err 
 	for _, l := range all {
 		if l.nameNeeded {
 			findings = append(findings, fmt.Sprintf("the failed stack has left %s, whose name the next one needs: look at "+
-				"what is in it, %s, and deploy again", l.name, l.remove))
+				"what is in it, %s, and deploy again", l.label, l.remove))
 		} else {
 			_, _ = fmt.Fprintf(p.out, "The failed stack leaves %s behind, which the next one does not use. To remove it, %s.\n",
-				l.name, l.remove)
+				l.label, l.remove)
 		}
 	}
 	return findings, err
@@ -110,8 +110,8 @@ func leftoverFindings(ctx context.Context, p preflight) (findings []string, err 
 
 // leftover is a resource that is kept when its failed stack is deleted.
 type leftover struct {
-	// id is the name in AWS. name is the type followed by the id, for messages. remove says how to remove the resource.
-	id, name, remove string
+	// id is the name in AWS. label is the type followed by the id, for messages. remove says how to remove the resource.
+	id, label, remove string
 	// nameNeeded reports whether the planned resource has the same name.
 	nameNeeded bool
 }
@@ -127,25 +127,26 @@ func (p preflight) leftovers(ctx context.Context, stack, nestedPath string) (out
 			return nil, err
 		}
 		for _, r := range page.StackResourceSummaries {
-			kind, name, id := aws.ToString(r.ResourceType), aws.ToString(r.PhysicalResourceId), aws.ToString(r.LogicalResourceId)
-			if name == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
+			kind, logicalID := aws.ToString(r.ResourceType), aws.ToString(r.LogicalResourceId)
+			id := aws.ToString(r.PhysicalResourceId)
+			if id == "" || r.ResourceStatus == types.ResourceStatusDeleteComplete {
 				continue
 			}
 			if kind == "AWS::CloudFormation::Stack" {
-				nested, err := p.leftovers(ctx, name, path.Join(nestedPath, id))
+				nested, err := p.leftovers(ctx, id, path.Join(nestedPath, logicalID))
 				if err != nil {
 					return nil, err
 				}
 				out = append(out, nested...)
 				continue
 			}
-			planned := p.planned.Templates[nestedPath].Resources[id]
+			planned := p.planned.Templates[nestedPath].Resources[logicalID]
 			for _, rt := range retainedTypes {
 				if kind != rt.kind || planned.Type == kind && !strings.HasPrefix(planned.DeletionPolicy, "Retain") {
 					continue
 				}
 				out = append(out, leftover{
-					id: name, name: "the " + kind + " " + name, remove: fmt.Sprintf(rt.remove, name, p.region),
+					id: id, label: "the " + kind + " " + id, remove: fmt.Sprintf(rt.remove, id, p.region),
 					nameNeeded: planned.Type == kind && sameInEachStack(planned.Properties[rt.nameProperty]),
 				})
 			}
@@ -154,7 +155,8 @@ func (p preflight) leftovers(ctx context.Context, stack, nestedPath string) (out
 	return out, nil
 }
 
-// sameInEachStack reports whether a resource has a name in the template that does not contain the stack's id.
+// sameInEachStack reports whether each stack from a template uses the same name for a resource. name is the value of
+// the name property in the template, or nil. A name that contains the stack's id differs in each stack.
 func sameInEachStack(name any) bool {
 	return name != nil && !strings.Contains(fmt.Sprint(name), "AWS::StackId")
 }

@@ -152,7 +152,7 @@ func TestConcurrentlyCreatedStackIsNotDeleted(t *testing.T) {
 	f := readyAccount()
 	f.status = types.StackStatusRollbackComplete
 	steps, _, err := f.run(t, fullTemplate, false, func(d *deployment) {
-		d.images = func(context.Context) error {
+		d.uploadImages = func(context.Context) error {
 			f.status, f.template, f.protected, f.id = types.StackStatusCreateComplete, fullTemplate, true, f.id+1
 			return nil
 		}

@@ -238,9 +238,9 @@ func (f *fakeAccount) runAction(
 	step := func(name string) { executed = append(executed, name) }
 	d := deployment{
 		stage: "dev", yes: true, out: &out, app: "dist/stacks", output: dir, runAWS: f.runAWS,
-		connectAWS: f.account,
-		region:     func(context.Context) (string, error) { return "eu-west-1", nil },
-		images:     func(context.Context) error { step("images"); return nil },
+		connectAWS:   f.account,
+		region:       func(context.Context) (string, error) { return "eu-west-1", nil },
+		uploadImages: func(context.Context) error { step("images"); return nil },
 		cdk: func(_ context.Context, args ...string) error {
 			step(args[0])
 			switch args[0] {

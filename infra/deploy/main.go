@@ -3,10 +3,10 @@
 // requests a confirmation. It deploys exactly the changes that it shows, because the templates are synthesized only
 // once.
 //
-// It does not describe an installation, which package infra does. Read main.go first, then preflight.go, which checks
-// the account before anything is created. alarms.go requires a recipient of alarms, and namesinuse.go finds names that
-// are in use. regional.go checks the log role and the support of budgets in a region. check.go deploys the synthetic
-// check in another region. failed.go prepares the repetition of a failed first deployment. aws.go connects to AWS.
+// Package infra describes the installation. Read main.go first, then preflight.go, which checks the account before
+// anything is created. alarms.go requires a recipient of alarms, and namesinuse.go finds names that are in use.
+// regional.go checks the log role and the support of budgets in a region. check.go deploys the synthetic check in
+// another region. failed.go prepares the repetition of a failed first deployment. aws.go connects to AWS.
 package main
 
 import (
@@ -62,18 +62,19 @@ type deployment struct {
 	checkRegion string
 	// allowedRemovals are the names of the removals that the operator allows (REMOVE).
 	allowedRemovals []string
-	// yes deploys without a confirmation. terminal says that the input is a terminal, where a user can confirm.
+	// yes says that the deployment needs no confirmation. terminal says that the input is a terminal, where a user can
+	// confirm.
 	yes, terminal bool
 	in            io.Reader
 	out           io.Writer
-	// app is the command that runs the CDK's app. context has additional arguments for the app.
-	app     string
-	context []string
+	// app is the command that runs the CDK's app. synthArgs are additional arguments of cdk synth, such as -c waf=true.
+	app       string
+	synthArgs []string
 	// output is the folder for the templates.
 	output string
-	// cdk runs the CDK's command line, and images uploads the images of services.
-	cdk    func(ctx context.Context, args ...string) error
-	images func(ctx context.Context) error
+	// cdk runs the CDK's command line. uploadImages uploads the images of services.
+	cdk          func(ctx context.Context, args ...string) error
+	uploadImages func(ctx context.Context) error
 	// connectAWS creates the clients for the account in a region. runAWS runs the AWS command line.
 	connectAWS func(ctx context.Context, region string) (account, error)
 	runAWS     signin.Run
@@ -83,6 +84,7 @@ type deployment struct {
 	consistencyDelay time.Duration
 }
 
+// run deploys or deletes an installation, as the arguments say.
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -104,7 +106,8 @@ func run(ctx context.Context, args []string) error {
 	if *yes != "" && *yes != "1" {
 		return refuse("YES=%s is neither 1, to deploy without asking, nor left out", *yes)
 	}
-	d.yes, d.allowedRemovals, d.context = *yes == "1", strings.Fields(strings.ReplaceAll(*remove, ",", " ")), flags.Args()
+	d.yes, d.allowedRemovals = *yes == "1", strings.Fields(strings.ReplaceAll(*remove, ",", " "))
+	d.synthArgs = flags.Args()
 	d.terminal = isatty.IsTerminal(os.Stdin.Fd()) || isatty.IsCygwinTerminal(os.Stdin.Fd())
 	d.cdk = func(ctx context.Context, args ...string) error {
 		var in io.Reader
@@ -113,7 +116,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return command(ctx, in, append([]string{*cdk}, args...))
 	}
-	d.images = func(ctx context.Context) error { return command(ctx, nil, strings.Fields(*images)) }
+	d.uploadImages = func(ctx context.Context) error { return command(ctx, nil, strings.Fields(*images)) }
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return fmt.Errorf("find the settings of the CDK: %w", err)
@@ -127,6 +130,7 @@ func run(ctx context.Context, args []string) error {
 	return d.deploy(ctx)
 }
 
+// refuse returns an error of the kind errRefused with a formatted message.
 func refuse(format string, args ...any) error {
 	return refusal(fmt.Sprintf(format, args...))
 }
@@ -147,7 +151,7 @@ func (d deployment) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	templates, err := d.templateDigest()
+	digest, err := d.templateDigest()
 	if err != nil {
 		return err
 	}
@@ -180,7 +184,7 @@ func (d deployment) deploy(ctx context.Context) error {
 		}
 	}
 	if installation.planned.HasServices() {
-		if err := d.images(ctx); err != nil {
+		if err := d.uploadImages(ctx); err != nil {
 			return fmt.Errorf("upload the images of services: %w", err)
 		}
 	}
@@ -189,7 +193,7 @@ func (d deployment) deploy(ctx context.Context) error {
 			return err
 		}
 	}
-	if now, err := d.templateDigest(); err != nil || now != templates {
+	if now, err := d.templateDigest(); err != nil || now != digest {
 		return errors.Join(err, refuse("the templates in %s are not those that were shown: another make diff, make deploy "+
 			"or make destroy has written them; deploy again", d.output))
 	}
@@ -200,11 +204,11 @@ func (d deployment) deploy(ctx context.Context) error {
 // installation has a check.
 func (d deployment) synthesize(ctx context.Context) (targets []*target, err error) {
 	if err := d.cdk(ctx, append([]string{"synth", "--quiet", "--app", d.app, "--output", d.output},
-		d.context...)...); err != nil {
+		d.synthArgs...)...); err != nil {
 		return nil, fmt.Errorf("make the templates: %w", err)
 	}
 	targets = []*target{{deployment: d}}
-	if targets[0].planned, err = removals.Planned(os.DirFS(d.output), d.stack()); err != nil {
+	if targets[0].planned, err = removals.Planned(os.DirFS(d.output), d.stackName()); err != nil {
 		return nil, err
 	}
 	region := targets[0].planned.CheckRegion()
@@ -212,7 +216,7 @@ func (d deployment) synthesize(ctx context.Context) (targets []*target, err erro
 		return targets, nil
 	}
 	check := &target{deployment: d.forCheck(region)}
-	check.planned, err = removals.Planned(os.DirFS(d.output), check.stack())
+	check.planned, err = removals.Planned(os.DirFS(d.output), check.stackName())
 	return append(targets, check), err
 }
 
@@ -234,7 +238,7 @@ func (d deployment) templateDigest() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// target is a stack that is deployed.
+// target is a stack that the deployment creates or updates: the stack of the installation or of its check.
 type target struct {
 	deployment
 	// shown is the stack in AWS at the time when the difference was shown. planned is the stack that the CDK has
@@ -253,7 +257,7 @@ func (d deployment) apply(ctx context.Context, targets []*target) error {
 		}
 	}
 	for _, t := range targets {
-		args := []string{"deploy", "--app", d.output, t.stack(), "--exclusively", "--require-approval", "never"}
+		args := []string{"deploy", "--app", d.output, t.stackName(), "--exclusively", "--require-approval", "never"}
 		if t.checkRegion != "" {
 			checkArgs, err := t.prepareCheck(ctx, d, t.planned)
 			if err != nil {
@@ -263,20 +267,22 @@ func (d deployment) apply(ctx context.Context, targets []*target) error {
 			args = append(args, checkArgs...)
 		}
 		if err := d.cdk(ctx, args...); err != nil {
-			return fmt.Errorf("deploy %s: %w", t.stack(), err)
+			return fmt.Errorf("deploy %s: %w", t.stackName(), err)
 		}
 	}
 	return nil
 }
 
-func (d deployment) stack() string {
+// stackName returns the name of the stack of the installation, or of the check in the deployment of the check.
+func (d deployment) stackName() string {
 	if d.checkRegion != "" {
 		return removals.CheckStack(d.stage)
 	}
 	return "gatewright-" + d.stage
 }
 
-// deployedStack returns the stack that AWS has now.
+// deployedStack returns the stack that AWS has now. If the stack's state prevents a deployment, the error is a refusal
+// that says what to do.
 func (d deployment) deployedStack(ctx context.Context) (removals.Stack, error) {
 	currentRegion, err := d.region(ctx)
 	if err != nil {
@@ -286,19 +292,19 @@ func (d deployment) deployedStack(ctx context.Context) (removals.Stack, error) {
 	if err != nil {
 		return removals.Stack{}, err
 	}
-	deployed, err := removals.Deployed(ctx, account.stacks, d.stack())
+	deployed, err := removals.Deployed(ctx, account.stacks, d.stackName())
 	switch {
 	case errors.Is(err, removals.ErrBusy):
 		return deployed, refusal(err.Error())
 	case errors.Is(err, removals.ErrDeleteFailed):
 		return deployed, refuse("%s: type aws cloudformation describe-stack-events --region %[3]s --stack-name %[2]s to "+
 			"see why, remove the cause, and type aws cloudformation delete-stack --region %[3]s --stack-name %[2]s", err,
-			d.stack(), currentRegion)
+			d.stackName(), currentRegion)
 	case errors.Is(err, removals.ErrPaused):
 		return deployed, refuse("%s: type aws cloudformation describe-stack-events --region %[3]s --stack-name %[2]s to "+
 			"see why, remove the cause, and type aws cloudformation continue-update-rollback --region %[3]s --stack-name "+
 			"%[2]s for a stack that is UPDATE_ROLLBACK_FAILED, "+
-			"or else aws cloudformation rollback-stack --region %[3]s --stack-name %[2]s", err, d.stack(), currentRegion)
+			"or else aws cloudformation rollback-stack --region %[3]s --stack-name %[2]s", err, d.stackName(), currentRegion)
 	}
 	return deployed, err
 }
@@ -314,7 +320,7 @@ func (d deployment) checkUnchanged(ctx context.Context, shown removals.Stack) er
 		now.Failed.Protected = shown.Failed.Protected // this deployment itself has changed it
 	}
 	if !reflect.DeepEqual(now, shown) {
-		return refuse("%s is another than the one that was shown: somebody has deployed meanwhile; look again", d.stack())
+		return refuse("%s is another than the one that was shown: somebody has deployed meanwhile; look again", d.stackName())
 	}
 	return nil
 }
@@ -379,7 +385,7 @@ func (d deployment) showChanges(ctx context.Context, targets []*target) error {
 		args := []string{"diff", "--app", d.output} // shows the differences of all stacks
 		for _, t := range targets[1:] {
 			// If the parameters cannot be read, the CDK compares only the templates, and reports that.
-			if checkArgs, err := t.checkParameters(ctx, d, t.planned); err == nil {
+			if checkArgs, err := t.checkStackArgs(ctx, d, t.planned); err == nil {
 				args = append(args, checkArgs...)
 			}
 		}
@@ -402,7 +408,7 @@ func (t target) showNew(ctx context.Context) error {
 	}
 	if t.shown.Failed != nil {
 		if _, err := fmt.Fprintf(t.out, "The first deployment of %s has failed (%s). Its stack is deleted, and "+
-			"created again.\n", t.stack(), t.shown.Failed.Status); err != nil {
+			"created again.\n", t.stackName(), t.shown.Failed.Status); err != nil {
 			return err
 		}
 	}
@@ -411,15 +417,16 @@ func (t target) showNew(ctx context.Context) error {
 		count += len(template.Resources)
 	}
 	if len(t.shown.Templates) > 0 { // the stack of a check whose installation was deleted
-		_, err := fmt.Fprintf(t.out, "There is a %s in %s already: it is updated.\n", t.stack(), currentRegion)
+		_, err := fmt.Fprintf(t.out, "There is a %s in %s already: it is updated.\n", t.stackName(), currentRegion)
 		return err
 	}
 	_, err = fmt.Fprintf(t.out, "There is no %s in %s yet: all of its %d resources are new, which make diff "+
-		"STAGE=%s lists.\n", t.stack(), currentRegion, count, t.stage)
+		"STAGE=%s lists.\n", t.stackName(), currentRegion, count, t.stage)
 	return err
 }
 
-// checkRemovals reads each stack in AWS, and returns an error for removals that the operator has not allowed.
+// checkRemovals reads each stack in AWS, stores it in shown, and returns an error for removals that the operator has
+// not allowed. It prints the allowed removals.
 func (d deployment) checkRemovals(ctx context.Context, targets []*target) (err error) {
 	var all []removals.Removal
 	for _, t := range targets {
@@ -442,7 +449,8 @@ func (d deployment) checkRemovals(ctx context.Context, targets []*target) (err e
 	return nil
 }
 
-// confirm requests a confirmation. It returns when ctx ends, even while it waits for the input.
+// confirm requests a confirmation, and returns a refusal if the operator does not confirm. It also returns a refusal
+// when ctx ends while it waits for the input.
 func (d deployment) confirm(ctx context.Context) error {
 	if d.yes {
 		return nil
@@ -455,7 +463,7 @@ func (d deployment) confirm(ctx context.Context) error {
 	if id, err := (preflight{runAWS: d.runAWS}).accountID(ctx); err == nil {
 		accountSuffix = " of the AWS account " + id
 	}
-	_, _ = fmt.Fprintf(d.out, "Deploy this to %s in %s%s? Type yes: ", d.stack(), currentRegion, accountSuffix)
+	_, _ = fmt.Fprintf(d.out, "Deploy this to %s in %s%s? Type yes: ", d.stackName(), currentRegion, accountSuffix)
 	type line struct {
 		text string
 		err  error
@@ -481,7 +489,8 @@ func (d deployment) confirm(ctx context.Context) error {
 	return nil
 }
 
-// command runs a command with this process's output streams. The command ends when ctx ends. in is its input, or nil.
+// command runs a command with this process's output streams. When ctx ends, the command receives SIGTERM. in is its
+// input, or nil.
 func command(ctx context.Context, in io.Reader, args []string) error {
 	if len(args) == 0 || args[0] == "" {
 		return errors.New("no command is named for it")

@@ -12,10 +12,10 @@ import (
 	"github.com/gatewright/gatewright/infra/removals"
 )
 
-// namesInUse returns findings for buckets and log groups that the deployment would create, but whose names are in use.
-// CloudFormation does not create resources that exist. The buckets and log groups of a protected stage are kept when
-// its stack is deleted.
-func namesInUse(ctx context.Context, p preflight) (findings []string, err error) {
+// namesInUseFindings returns findings for buckets and log groups that the deployment would create, but whose names are
+// in use. CloudFormation does not create resources that exist. The buckets and log groups of a protected stage are kept
+// when its stack is deleted.
+func namesInUseFindings(ctx context.Context, p preflight) (findings []string, err error) {
 	pseudoParameters := map[string]string{"AWS::Region": p.region}
 	newNames := map[string][]any{} // the names of the resources that would be created, by type
 	for address, r := range resources(p.planned) {

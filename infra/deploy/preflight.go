@@ -35,40 +35,43 @@ type check struct {
 	find func(ctx context.Context, p preflight) (findings []string, err error)
 }
 
-// checks run before the confirmation. They derive their requirements from the planned templates. A check that finds
-// nothing new in the templates sends no request to AWS.
+// checks run before the confirmation. They derive their requirements from the planned templates. A check sends a
+// request to AWS only if the planned templates need what it checks. Most checks send none if the deployed templates
+// already need the same.
 var checks = []check{
 	{
-		subject: "The CDK's bootstrap stack", permission: "ssm:GetParameters", find: bootstrap,
+		subject: "The CDK's bootstrap stack", permission: "ssm:GetParameters", find: bootstrapFindings,
 		docs: "https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html",
 	},
 	{
-		subject: "The account's concurrency in Lambda", permission: "lambda:GetAccountSettings", find: concurrency,
+		subject: "The account's concurrency in Lambda", permission: "lambda:GetAccountSettings", find: concurrencyFindings,
 		docs: "https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html",
 	},
 	{
-		subject: "The certificate of domain names", permission: "acm:DescribeCertificate", recheck: true, find: certificates,
+		subject: "The certificate of domain names", permission: "acm:DescribeCertificate", recheck: true,
+		find: certificateFindings,
 		docs: "https://docs.aws.amazon.com/acm/latest/APIReference/API_DescribeCertificate.html",
 	},
 	{
-		subject: "The certificate of services", permission: "ssm:GetParameters", find: serviceCertificates,
+		subject: "The certificate of services", permission: "ssm:GetParameters", find: serviceCertificateFindings,
 		docs: "https://docs.aws.amazon.com/AmazonECS/latest/developerguide/secrets-envvar-ssm-paramstore.html",
 	},
 	{
-		subject: "The service-linked roles", permission: "iam:ListRoles", recheck: true, find: serviceLinkedRoles,
+		subject: "The service-linked roles", permission: "iam:ListRoles", recheck: true, find: linkedRoleFindings,
 		docs: "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html",
 	},
 	{
-		subject: "The role for access logs of API Gateway", permission: "apigateway:GET", find: logRole,
+		subject: "The role for access logs of API Gateway", permission: "apigateway:GET", find: logRoleFindings,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-apigateway-account.html",
 	},
 	{
-		subject: "Whether CloudFormation creates budgets", permission: "cloudformation:DescribeType", find: budgetType,
+		subject: "Whether CloudFormation creates budgets", permission: "cloudformation:DescribeType",
+		find: budgetTypeFindings,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeType.html",
 	},
 	{
 		subject: "Whether names are in use", permission: "s3:ListBucket, logs:DescribeLogGroups", recheck: true,
-		find: namesInUse,
+		find: namesInUseFindings,
 		docs: "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-name.html",
 	},
 	{
@@ -141,6 +144,7 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 	return nil
 }
 
+// oneLine returns the text of an error with each sequence of spaces and line breaks replaced by one space.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // errEmptyReply is the error for a reply without the requested data.
@@ -199,9 +203,9 @@ func (p preflight) parameters(
 	return values, reply.InvalidParameters, nil
 }
 
-// bootstrap checks that the account has the bootstrap stack of the CDK in this region, in a version that the template
-// accepts.
-func bootstrap(ctx context.Context, p preflight) ([]string, error) {
+// bootstrapFindings checks that the account has the bootstrap stack of the CDK in this region, in a version that the
+// template accepts.
+func bootstrapFindings(ctx context.Context, p preflight) ([]string, error) {
 	parameter, minimum := p.planned.Bootstrap()
 	if parameter == "" {
 		return nil, nil
@@ -241,11 +245,11 @@ type accountSettings interface {
 
 var _ accountSettings = (*lambda.Client)(nil)
 
-// concurrency checks that the account has enough unreserved concurrency for the planned reservations. If no reservation
-// is planned, it checks instead that there is enough for the calls of the release hook. The existing reservation of a
-// deployed function counts for that function. A reservation that the deployment reduces does not count for other
-// functions, because CloudFormation changes functions in any order.
-func concurrency(ctx context.Context, p preflight) ([]string, error) {
+// concurrencyFindings checks that the account has enough unreserved concurrency for the planned reservations. If no
+// reservation is planned, it checks instead that there is enough for the calls of the release hook. The existing
+// reservation of a deployed function counts for that function. A reservation that the deployment reduces does not count
+// for other functions, because CloudFormation changes functions in any order.
+func concurrencyFindings(ctx context.Context, p preflight) ([]string, error) {
 	reserved := func(s removals.Stack) map[string]int {
 		out := map[string]int{}
 		for address, r := range resources(s) {
@@ -313,8 +317,8 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// domains returns the domain names of the APIs in a stack, by the ARNs of their certificates.
-func domains(s removals.Stack) map[string][]string {
+// domainsByCertificate returns the domain names of the APIs in a stack, by the ARNs of their certificates.
+func domainsByCertificate(s removals.Stack) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range resources(s) {
 		arn, _ := r.Properties["RegionalCertificateArn"].(string)
@@ -326,10 +330,11 @@ func domains(s removals.Stack) map[string][]string {
 	return out
 }
 
-// certificates checks that each certificate of ACM is issued and covers its domain names. A name that is already
-// deployed with the certificate is not checked again, so that an old certificate does not prevent a repair.
-func certificates(ctx context.Context, p preflight) (findings []string, err error) {
-	deployed, planned := domains(p.deployed), domains(p.planned)
+// certificateFindings checks that each certificate of ACM is issued and covers its domain names. If all planned names
+// of a certificate are already deployed with it, the certificate is not checked again, so that an old certificate does
+// not prevent a repair.
+func certificateFindings(ctx context.Context, p preflight) (findings []string, err error) {
+	deployed, planned := domainsByCertificate(p.deployed), domainsByCertificate(p.planned)
 	for _, arn := range slices.Sorted(maps.Keys(planned)) {
 		if !slices.ContainsFunc(planned[arn], func(name string) bool { return !slices.Contains(deployed[arn], name) }) {
 			continue
@@ -383,9 +388,9 @@ func covers(pattern, name string) bool {
 	return strings.EqualFold(pattern, name) || strings.EqualFold(pattern, "*."+parent)
 }
 
-// serviceCertificates checks that Parameter Store has the certificate of each service: tasks do not start without their
-// certificate, and CloudFormation waits for tasks for hours before it rolls back.
-func serviceCertificates(ctx context.Context, p preflight) (findings []string, err error) {
+// serviceCertificateFindings checks that Parameter Store has the certificate of each service: tasks do not start
+// without their certificate, and CloudFormation waits for tasks for hours before it rolls back.
+func serviceCertificateFindings(ctx context.Context, p preflight) (findings []string, err error) {
 	names := p.planned.Parameters()
 	if len(names) == 0 {
 		return nil, nil
@@ -421,8 +426,8 @@ var linkedRoles = []linkedRole{
 	},
 }
 
-// serviceLinkedRoles checks that the account has the service-linked roles that new resources need.
-func serviceLinkedRoles(ctx context.Context, p preflight) (findings []string, err error) {
+// linkedRoleFindings checks that the account has the service-linked roles that new resources need.
+func linkedRoleFindings(ctx context.Context, p preflight) (findings []string, err error) {
 	required := slices.DeleteFunc(slices.Clone(linkedRoles), func(role linkedRole) bool {
 		neededIn := func(s removals.Stack) bool {
 			for _, r := range resources(s) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gatewright/gatewright/infra/removals"
 )
 
-// hasType reports whether a stack, or one that is nested in it, has a resource of a type.
+// hasType reports whether a stack or one of its nested stacks has a resource of a type.
 func hasType(s removals.Stack, kind string) bool {
 	for _, r := range resources(s) {
 		if r.Type == kind {
@@ -18,9 +18,9 @@ func hasType(s removals.Stack, kind string) bool {
 	return false
 }
 
-// logRole checks the role under which API Gateway writes the logs of all APIs of an account in a region. An
+// logRoleFindings checks the role under which API Gateway writes the logs of all APIs of an account in a region. An
 // installation sets it ("accessLogs": "own") or relies on it ("account").
-func logRole(ctx context.Context, p preflight) (findings []string, err error) {
+func logRoleFindings(ctx context.Context, p preflight) (findings []string, err error) {
 	const accountType = "AWS::ApiGateway::Account"
 	hasAccessLogs := func(s removals.Stack) bool {
 		for _, r := range resources(s) {
@@ -60,8 +60,8 @@ func logRole(ctx context.Context, p preflight) (findings []string, err error) {
 	return nil, nil
 }
 
-// budgetType checks that CloudFormation supports budgets in the region. Some regions do not have this type.
-func budgetType(ctx context.Context, p preflight) (findings []string, err error) {
+// budgetTypeFindings checks that CloudFormation supports budgets in the region. Some regions do not have this type.
+func budgetTypeFindings(ctx context.Context, p preflight) (findings []string, err error) {
 	const budget = "AWS::Budgets::Budget"
 	if !hasType(p.planned, budget) || hasType(p.deployed, budget) {
 		return nil, nil
