@@ -29,8 +29,8 @@ type clients struct {
 	keys      *kms.Client
 }
 
-// open creates the clients with the credentials of the environment. It sends no request.
-func open(getenv func(string) string) (clients, error) {
+// newClients creates the clients with the credentials of the environment. It sends no request.
+func newClients(getenv func(string) string) (clients, error) {
 	sdk, err := cloud.SDK(getenv)
 	if err != nil {
 		return clients{}, err

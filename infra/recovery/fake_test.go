@@ -58,7 +58,7 @@ func newWork(t *testing.T, s *fakeAWS, r request) *work {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	a, err := open(func(name string) string {
+	a, err := newClients(func(name string) string {
 		return map[string]string{
 			"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x",
 			"AWS_ENDPOINT_URL": server.URL,

@@ -147,7 +147,8 @@ func (w *work) replayRecords(ctx context.Context, p plan) error {
 	return err
 }
 
-// verifyAuditLogs verifies the audit logs of all accounts.
+// verifyAuditLogs verifies the audit logs of all accounts, and reports the result for each. It returns an error if any
+// of them is broken.
 func (w *work) verifyAuditLogs(ctx context.Context, p plan) error {
 	s, err := w.survey(ctx, p.target)
 	if err != nil {

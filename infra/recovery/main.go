@@ -4,7 +4,7 @@
 // `make restore-aws` runs it: once before the stack is deployed with the restored table, and once afterwards.
 //
 // Each step checks the current state and does only the missing work, so that the same command continues after a failure
-// or an interruption. It keeps its state in tags of the functions and of the table. It deletes no data except delete
+// or an interruption. It keeps its state in tags of the functions and of the table. It deletes nothing except delete
 // markers in the bucket. On request, it revokes again the keys and the tunnel tokens that were revoked after the
 // restored moment.
 //
@@ -65,7 +65,7 @@ type console struct {
 	out, errors io.Writer
 }
 
-// logf reports progress.
+// logf reports progress on the error stream, so that the output has only what the operator needs.
 func (c console) logf(format string, args ...any) { _, _ = fmt.Fprintf(c.errors, format+"\n", args...) }
 
 // request has the command line's options.
@@ -85,8 +85,7 @@ type request struct {
 	revivedPolicy string
 	// gatewayToo also stops the gateway while the table is restored.
 	gatewayToo bool
-	// dryRun only shows the plan. confirmed skips the confirmation. abandon ends an incomplete restore: it starts the
-	// functions that the restore has stopped.
+	// dryRun only shows the plan. confirmed skips the confirmation. abandon ends an incomplete restore (abandonRestore).
 	dryRun, confirmed, abandon bool
 	// stop stops the whole installation, and start starts it again, without a restore.
 	stop, start bool
@@ -100,10 +99,13 @@ const (
 	revoke = "revoke"
 )
 
+// latest is the value of -at for the latest possible moment.
 const latest = "latest"
 
+// tablePattern matches the names that DynamoDB allows for a table.
 var tablePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
 
+// command parses the arguments, connects to AWS and does the requested work.
 func command(ctx context.Context, args []string, getenv func(string) string, c console) error {
 	r, err := parseRequest(args)
 	if err != nil {
@@ -113,7 +115,7 @@ func command(ctx context.Context, args []string, getenv func(string) string, c c
 	if err != nil {
 		return err
 	}
-	a, err := open(env)
+	a, err := newClients(env)
 	if err != nil {
 		return err
 	}
@@ -173,7 +175,7 @@ func parseRequest(args []string) (r request, err error) {
 	return r, nil
 }
 
-// confirm prompts for a confirmation.
+// confirm prompts for a confirmation. It returns an error for any other input than yes.
 func (c console) confirm(prompt string) error {
 	_, _ = fmt.Fprint(c.errors, prompt)
 	line, err := bufio.NewReader(c.in).ReadString('\n')

@@ -9,13 +9,13 @@ import (
 // version is a version of an object, or a delete marker.
 type version struct {
 	id         string
-	marker     bool
+	marker     bool // whether it is a delete marker
 	modifiedAt time.Time
 }
 
-// markersToRemove returns the delete markers whose removal restores an object that existed between from and to. These
-// are the markers above the newest version with content. That version can be later than to: its content is the same,
-// since an object's key is the digest of its content. versions are sorted, newest first.
+// markersToRemove returns the delete markers whose removal restores an object that existed at some time between from
+// and to. These are the markers above the newest version with content. That version can be later than to: its content
+// is the same, since an object's key is the digest of its content. versions are sorted, newest first.
 //
 // The times of S3 are whole seconds. A deletion within the same second as the moment counts as later, so that in doubt
 // an object is restored.
@@ -58,19 +58,19 @@ func contentVersions(versions []version) (ids []string) {
 
 // restoredObjects is the result of restoreDeletedObjects.
 type restoredObjects struct {
-	// restored is the number of objects whose deletion was undone. versions has the ids of the versions of the
-	// referenced objects by their keys, newest first.
-	restored int
+	// count is the number of objects whose deletion was undone. versions has the ids of the versions of each referenced
+	// object, newest first, by the object's key.
+	count    int
 	versions map[string][]string
 }
 
-// restoreDeletedObjects undoes the deletions from a bucket since a moment, which is between from and to. present has
-// the referenced keys that the bucket has afterwards. Objects that were added since the moment are kept.
+// restoreDeletedObjects undoes the deletions of objects that existed in a bucket at some time between from and to.
+// present has the referenced keys that the bucket has afterwards. Objects that were added since the moment are kept.
 func (w *work) restoreDeletedObjects(
 	ctx context.Context, bucket string, from, to time.Time, referenced map[string]bool,
-) (present map[string]bool, restored restoredObjects, err error) {
+) (present map[string]bool, objects restoredObjects, err error) {
 	present = map[string]bool{}
-	restored.versions = map[string][]string{}
+	objects.versions = map[string][]string{}
 	key, versions := "", []version(nil)
 	flush := func() error {
 		if key == "" {
@@ -83,10 +83,10 @@ func (w *work) restoreDeletedObjects(
 			}
 		}
 		if len(markers) > 0 {
-			restored.restored++
+			objects.count++
 		}
 		if referenced[key] {
-			restored.versions[key] = contentVersions(versions)
+			objects.versions[key] = contentVersions(versions)
 		}
 		if referenced[key] && (len(markers) > 0 || len(versions) > 0 && !versions[0].marker) {
 			present[key] = true
@@ -106,5 +106,5 @@ func (w *work) restoreDeletedObjects(
 	if err == nil {
 		err = flush()
 	}
-	return present, restored, err
+	return present, objects, err
 }

@@ -54,7 +54,7 @@ func (w *work) newPlan(ctx context.Context) (p plan, err error) {
 	if err := w.chooseMoment(ctx, &p); err != nil {
 		return p, err
 	}
-	if p.target = w.target(&p); p.target == p.stack.table {
+	if p.target = w.targetTable(&p); p.target == p.stack.table {
 		if p.stack.stream == "" {
 			return p, fmt.Errorf("%s is the live table of %s, over which nothing is restored: name another by AS=, or "+
 				"leave AS out", p.target, p.stack.name)
@@ -65,7 +65,8 @@ func (w *work) newPlan(ctx context.Context) (p plan, err error) {
 	return p, w.checkTarget(ctx, &p)
 }
 
-// chooseMoment determines the moment to which, or the backup from which, the table is restored.
+// chooseMoment sets the plan's moment, or its backup with the moment of the backup. It returns an error if DynamoDB
+// cannot restore the table from it.
 func (w *work) chooseMoment(ctx context.Context, p *plan) error {
 	switch {
 	case w.backup != "":
@@ -74,18 +75,18 @@ func (w *work) chooseMoment(ctx context.Context, p *plan) error {
 		return fmt.Errorf("the table %s is there: say how it shall be restored, by AT= with a moment before it was spoilt, "+
 			"or by BACKUP=", p.source)
 	case w.at.IsZero() && !w.latest:
-		lastARN, err := w.systemBackup(ctx, p.source)
+		backupARN, err := w.systemBackup(ctx, p.source)
 		if err != nil {
 			return err
 		}
-		return w.useBackup(ctx, p, lastARN)
+		return w.useBackup(ctx, p, backupARN)
 	case w.at.After(w.now()):
 		return fmt.Errorf("AT=%s is yet to come", w.at.Format(time.RFC3339))
 	}
 	p.moment = w.at
-	existing, err := w.describe(ctx, w.target(p))
+	existing, err := w.describe(ctx, w.targetTable(p))
 	switch {
-	case err != nil || existing != nil: // that restore was started already, and its source may have been deleted since
+	case err != nil || existing != nil: // the restore was started already, and its source may be deleted
 		return err
 	case !p.sourceExists:
 		return fmt.Errorf("the table %s was deleted, and DynamoDB has it as it was at its end alone: leave AT out, or name "+
@@ -94,15 +95,15 @@ func (w *work) chooseMoment(ctx context.Context, p *plan) error {
 	return w.checkRecoverable(ctx, p)
 }
 
-// target returns the restored table's name.
-func (w *work) target(p *plan) string {
+// targetTable returns the name that the restored table has or will have.
+func (w *work) targetTable(p *plan) string {
 	if w.targetName != "" {
 		return w.targetName
 	}
 	return p.stack.name + "-" + p.moment.Format("20060102T150405Z")
 }
 
-// checkRecoverable checks that DynamoDB can restore the source at the moment.
+// checkRecoverable checks that DynamoDB can restore the source to the requested moment.
 func (w *work) checkRecoverable(ctx context.Context, p *plan) error {
 	out, err := w.tables.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &p.source})
 	if err != nil {
@@ -121,15 +122,15 @@ func (w *work) checkRecoverable(ctx context.Context, p *plan) error {
 }
 
 // useBackup checks a backup, and sets the plan's backup, moment and isFinal.
-func (w *work) useBackup(ctx context.Context, p *plan, name string) error {
-	if parsed, err := arn.Parse(name); err == nil && parsed.Region != w.region {
+func (w *work) useBackup(ctx context.Context, p *plan, backupARN string) error {
+	if parsed, err := arn.Parse(backupARN); err == nil && parsed.Region != w.region {
 		return fmt.Errorf("the backup is in %s, and the installation in %s: a table is restored in its own region "+
 			"(docs/aws.md, \"Move to another region\")", parsed.Region, w.region)
 	}
-	out, err := w.tables.DescribeBackup(ctx, &dynamodb.DescribeBackupInput{BackupArn: &name})
+	out, err := w.tables.DescribeBackup(ctx, &dynamodb.DescribeBackupInput{BackupArn: &backupARN})
 	switch {
 	case isNotFound(err) || errorCode(err) == "ValidationException":
-		return fmt.Errorf("DynamoDB has no backup %s: `aws dynamodb list-backups` shows those that there are", name)
+		return fmt.Errorf("DynamoDB has no backup %s: `aws dynamodb list-backups` shows those that there are", backupARN)
 	case err != nil:
 		return fmt.Errorf("look at the backup: %w", err)
 	}
@@ -140,12 +141,12 @@ func (w *work) useBackup(ctx context.Context, p *plan, name string) error {
 	if d.BackupStatus != types.BackupStatusAvailable {
 		return fmt.Errorf("the backup is not there whole: its state is %s", d.BackupStatus)
 	}
-	p.backup, p.moment = name, aws.ToTime(d.BackupCreationDateTime).UTC().Truncate(time.Second)
+	p.backup, p.moment = backupARN, aws.ToTime(d.BackupCreationDateTime).UTC().Truncate(time.Second)
 	p.isFinal = d.BackupType == types.BackupTypeSystem
 	return nil
 }
 
-// systemBackup returns the ARN of the backup that DynamoDB created when a table was deleted.
+// systemBackup returns the ARN of the newest backup that DynamoDB created because a table of this name was deleted.
 func (w *work) systemBackup(ctx context.Context, table string) (string, error) {
 	out, err := w.tables.ListBackups(ctx, &dynamodb.ListBackupsInput{
 		TableName:  &table,

@@ -52,7 +52,8 @@ var errSeparateRotations = errors.New("the root keys of both tables were rotated
 	"keys were revoked since: they open what they opened then. REVIVED=keep goes on with that")
 
 // normalizeHashes converts the hashes of API keys and tunnel tokens so that those of both tables are comparable. A
-// rotation of the root key since the moment has changed these hashes.
+// rotation of the root key since the moment changes these hashes. It returns errSeparateRotations if neither table's
+// root key descends from the other's.
 func normalizeHashes(ctx context.Context, restored, before installation.Parts, surveys ...survey) error {
 	from, err := rootKeysOf(ctx, restored)
 	if errors.Is(err, rootkey.ErrNoRootKey) {

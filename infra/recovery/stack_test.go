@@ -50,7 +50,7 @@ func newWorkWithStack(t *testing.T, s *fakeAWS, status, stream string, r request
 			"<%[1]sResponse xmlns=\"http://cloudformation.amazonaws.com/doc/2010-05-15/\"><%[1]sResult>%[2]s</%[1]sResult></%[1]sResponse>", action, out.String())
 	}))
 	t.Cleanup(server.Close)
-	a, err := open(func(name string) string {
+	a, err := newClients(func(name string) string {
 		return map[string]string{
 			"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x",
 			"AWS_ENDPOINT_URL": server.URL,

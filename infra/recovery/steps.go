@@ -25,15 +25,16 @@ type work struct {
 	clients
 	console
 	now func() time.Time
-	// scan visits the items of a table. If it is nil, the items are read from DynamoDB.
+	// scan visits the items of a table in tests. If it is nil, the items are read from DynamoDB.
 	scan func(ctx context.Context, table string, visit func(store.Item) error) error
-	// openInstallation returns the installation that uses a table. If it is nil, the installation is the one in AWS.
+	// openInstallation returns the installation that uses a table in tests. If it is nil, the installation is the one in
+	// AWS.
 	openInstallation func(table string) installation.Parts
-	// versions has the versions of objects. If it is nil, they are in S3.
+	// versions has the versions of objects in tests. If it is nil, they are in S3.
 	versions versionedBucket
 }
 
-// eachItem calls visit with each item of a table that has not expired.
+// eachItem calls visit with each item of a table, except expired items.
 func (w *work) eachItem(ctx context.Context, table string, visit func(store.Item) error) error {
 	now := w.now()
 	visitCurrent := func(item store.Item) error {
@@ -82,7 +83,7 @@ func (w *work) run(ctx context.Context) error {
 }
 
 // abandonRestore abandons a restore: it starts the functions that the restore has stopped, and restores the artifacts
-// of the stack's own table.
+// of the table that the stack uses.
 func (w *work) abandonRestore(ctx context.Context, s stack) error {
 	n, err := w.startFunctions(ctx, s, restoreTag)
 	if err != nil {
@@ -122,7 +123,7 @@ func (w *work) beginRestore(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
-	w.logf("%d objects that were deleted since came back", objects.restored)
+	w.logf("%d objects that were deleted since came back", objects.count)
 	if err := w.restoreArtifacts(ctx, parts, p.stack.bucket, objects, present); err != nil {
 		return err
 	}
@@ -168,19 +169,19 @@ func sortedKeys[V any](m map[string]V) (names []string) {
 }
 
 // parts returns the installation that uses a table, with the parts that are needed to compare, revoke and verify.
-func (w *work) parts(s stack, name string) installation.Parts {
+func (w *work) parts(s stack, tableName string) installation.Parts {
 	if w.openInstallation != nil {
-		return w.openInstallation(name)
+		return w.openInstallation(tableName)
 	}
-	table := store.New(store.NewDynamoDB(w.items, name), store.Options{Random: rand.Reader, Now: w.now})
+	table := store.New(store.NewDynamoDB(w.items, tableName), store.Options{Random: rand.Reader, Now: w.now})
 	return installation.Parts{
 		Table: table, Key: rootkey.New(w.keys, s.key, table, w.now), Random: rand.Reader, Now: w.now,
 		IDs: ids.NewSource(rand.Reader, w.now), Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-// keyRings has the root keys of a table. *rootkey.Source implements it.
-type keyRings interface {
+// ringSource has the root keys of a table. *rootkey.Source implements it.
+type ringSource interface {
 	// Existing returns the root keys. It never creates one.
 	Existing(ctx context.Context) (*seal.Ring, error)
 }
@@ -188,14 +189,14 @@ type keyRings interface {
 // rootKeysOf returns the root keys of an installation: two during a rotation. The error is rootkey.ErrNoRootKey if it
 // has none.
 func rootKeysOf(ctx context.Context, p installation.Parts) (*seal.Ring, error) {
-	source, ok := p.Key.(keyRings)
+	source, ok := p.Key.(ringSource)
 	if !ok {
 		return nil, rootkey.ErrNoRootKey
 	}
 	return source.Existing(ctx)
 }
 
-// checkRootKey checks that the root key of the restored table can be unwrapped. If the moment was during a rotation, it
+// checkRootKey checks that the root key of the plan's target can be unwrapped. During a rotation of the root key, it
 // checks both root keys. A table without a root key is not an error.
 func (w *work) checkRootKey(ctx context.Context, p plan) error {
 	ring, err := rootKeysOf(ctx, w.parts(p.stack, p.target))

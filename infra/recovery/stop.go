@@ -23,9 +23,10 @@ func (w *work) stopOrStart(ctx context.Context) error {
 	return w.startAll(ctx, s)
 }
 
-// stopAll stops an installation, the gateway's function included, so that nothing changes while it is exported, and no
-// client reaches it before an import has ended. It first shows its steps and requests a confirmation. A second run
-// stops the functions that still run.
+// stopAll stops the functions of an installation, including the gateway's, so that nothing changes while it is
+// exported, and no client reaches it before an import has ended. It does not stop the tasks of ECS, but logs the
+// commands that stop them. It first shows its steps and requests a confirmation. A second run stops the functions that
+// still run.
 func (w *work) stopAll(ctx context.Context, s stack) error {
 	if err := w.checkNotRestoring(ctx, s); err != nil {
 		return err

@@ -39,7 +39,8 @@ type credential struct {
 	accountID            string
 	bucket, consumer, id string
 	expiresOn            *time.Time // nil if it never expires
-	// oldExpiry is the expiry in the old table, if the old table has the credential with an earlier expiry.
+	// oldExpiry is the expiry in the old table (plan.source), if the old table has the credential with an earlier expiry.
+	// Otherwise it is nil.
 	oldExpiry *time.Time
 }
 
@@ -143,8 +144,10 @@ func (s survey) objectKeys() map[string]bool {
 	return out
 }
 
-// eachStreamBatch calls deliver with batches of the records for which the table's stream would call a function. It is
-// needed because the stream of a restored table does not deliver records that were written before the stream began.
+// eachStreamBatch creates the stream record of each item of a table, as if the item were new. It calls deliver with
+// batches of these records for each function that the table's stream calls, without the records that do not match the
+// function's filter. It is needed because the stream of a restored table does not deliver items that were written
+// before the stream began.
 func (w *work) eachStreamBatch(
 	ctx context.Context, table string,
 	deliver func(ctx context.Context, function string, batch []events.DynamoDBEventRecord) error,

@@ -39,7 +39,7 @@ func (w *work) protect(ctx context.Context, p plan) error {
 	return err
 }
 
-// restore starts the restore of the table, unless it exists.
+// restore starts the restore of the table, unless an earlier run has started it.
 func (w *work) restore(ctx context.Context, p plan) error {
 	if p.started {
 		return nil
@@ -231,8 +231,8 @@ func (w *work) tagsOf(ctx context.Context, arn string) (map[string]string, error
 	}
 }
 
-// span returns the earliest and the latest time that the restored state can have. An object that existed at such a time
-// is restored. The times differ only for AT=latest, if DynamoDB returns no exact time.
+// span returns the earliest and the latest time that the restored state can have. An object that existed at any time
+// between the two is restored. The times differ only for AT=latest, if DynamoDB returns no exact time.
 func (p plan) span(d *types.TableDescription) (from, to time.Time) {
 	if !p.moment.IsZero() {
 		return p.moment, p.moment

@@ -37,7 +37,7 @@ type s3Bucket struct {
 
 var _ versionedBucket = s3Bucket{}
 
-// versionsOf returns the bucket with a name: that of the test, if there is one, or the one in S3.
+// versionsOf returns the bucket in S3 with a name. In a test it returns the test's bucket, whose name does not matter.
 func (w *work) versionsOf(name string) versionedBucket {
 	if w.versions != nil {
 		return w.versions
@@ -50,26 +50,26 @@ func (w *work) versionsOf(name string) versionedBucket {
 // table from before the rotation needs older versions. restoreArtifacts removes an artifact from present if no version
 // can be opened.
 func (w *work) restoreArtifacts(
-	ctx context.Context, p installation.Parts, name string, objects restoredObjects, present map[string]bool,
+	ctx context.Context, p installation.Parts, bucket string, objects restoredObjects, present map[string]bool,
 ) error {
 	if _, err := rootKeysOf(ctx, p); errors.Is(err, rootkey.ErrNoRootKey) {
 		return nil // nothing was ever sealed
 	} else if err != nil {
 		return fmt.Errorf("open the root key: %w", err)
 	}
-	n, sealer := 0, p.Sealer()
+	n, sealer, versions := 0, p.Sealer(), w.versionsOf(bucket)
 	for _, key := range sortedKeys(objects.versions) {
 		if !strings.HasPrefix(key, artifacts.Prefix()) {
 			continue
 		}
-		i, err := w.newestOpenable(ctx, sealer, w.versionsOf(name), key, objects.versions[key])
+		i, err := w.newestOpenable(ctx, sealer, versions, key, objects.versions[key])
 		switch {
 		case err != nil:
 			return err
 		case i < 0:
 			delete(present, key)
 		case i > 0:
-			if err := w.versionsOf(name).makeNewest(ctx, key, objects.versions[key][i]); err != nil {
+			if err := versions.makeNewest(ctx, key, objects.versions[key][i]); err != nil {
 				return fmt.Errorf("put the artifact %s back as it was: %w", key, err)
 			}
 			n++
@@ -101,8 +101,8 @@ func (w *work) newestOpenable(
 	return -1, nil
 }
 
-// restoreStackArtifacts restores the artifacts of the stack's own table. It is called when a restore is abandoned,
-// because the restore may have made other versions the newest.
+// restoreStackArtifacts makes S3 serve the artifacts as the table that the stack uses needs them (restoreArtifacts). It
+// is called when a restore is abandoned, because the restore may have made other versions the newest.
 func (w *work) restoreStackArtifacts(ctx context.Context, s stack) error {
 	d, err := w.describe(ctx, s.table)
 	if err != nil || d == nil {

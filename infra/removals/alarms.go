@@ -12,7 +12,7 @@ func (s Stack) StageFile() string {
 	return fmt.Sprint(digest)
 }
 
-// StageFileKey is the key of that digest in the metadata of a stack's template.
+// StageFileKey is the key of the digest of the stage's file in the metadata of a stack's template.
 const StageFileKey = "gatewright:stage-file"
 
 // Alarms returns the number of alarms of a stack, and the number of those that notify somebody.

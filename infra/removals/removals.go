@@ -8,7 +8,8 @@
 //
 // Read removals.go first, then rules.go, which has the rules for each type of resource, and serving.go, which has the
 // rules for the function and the processes that serve deployments. stacks.go reads stacks, alarms.go counts alarms that
-// notify somebody, and check.go is about the synthetic check in another region.
+// notify somebody and reads the digest of the stage's file, and check.go is about the synthetic check in another
+// region.
 package removals
 
 import (
@@ -37,7 +38,8 @@ type Removal struct {
 type Stack struct {
 	// Protected says whether termination protection is on.
 	Protected bool
-	// Templates has the stack's template under "", and those of nested stacks under their logical ids, separated by slashes.
+	// Templates has the stack's template under "", and the templates of nested stacks under the stacks' logical ids from
+	// the outermost to the innermost, joined by slashes.
 	Templates map[string]Template
 	// Failed describes a stack whose creation failed. Then Templates is empty. Failed is nil for any other stack.
 	Failed *Failed
@@ -128,7 +130,7 @@ func Diff(before, after Stack) []Removal {
 	}
 	out = servingRemovals(before, after, append(out, unmappedDomains(before, after)...))
 	out = append(out, checkRemovals(before, after)...)
-	if stream, current := before.Templates[""].Outputs[restoredStreamOutput]; current &&
+	if stream, isRestored := before.Templates[""].Outputs[restoredStreamOutput]; isRestored &&
 		!sameValue(stream.Value, after.Templates[""].Outputs[restoredStreamOutput].Value) {
 		out = append(out, Removal{Name: "tableStream", Loss: fmt.Sprintf("the restored table of %v, with all data,",
 			stream.Value)})
@@ -171,8 +173,9 @@ func joinFirst(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
-// Refusals returns a line for each removal that is not allowed. The line says what to do about it. allowed has the
-// names of the allowed removals, and file is the stage's file.
+// Refusals returns a line for each removal that is not allowed, and for each that is not possible even if it is
+// allowed. The line says what to do about it. allowed has the names of the allowed removals, and file is the stage's
+// file.
 func Refusals(found []Removal, allowed []string, file string) (lines []string) {
 	for _, r := range found {
 		switch {

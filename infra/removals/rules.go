@@ -8,7 +8,8 @@ import (
 
 // rule describes the resources of a type.
 type rule struct {
-	// name returns the name under which the operator knows the resource, from the path of its stack, its logical id and the resource.
+	// name returns the name under which the operator knows a resource. Its arguments are the path of the resource's stack,
+	// the logical id and the resource.
 	name func(path, id string, r Resource) string
 	// loss describes what is lost with the resource.
 	loss func(r Resource) string
@@ -36,8 +37,8 @@ func constantName(name string) func(string, string, Resource) string {
 // constantText returns a function with the same result for each resource: loss.
 func constantText(loss string) func(Resource) string { return func(Resource) string { return loss } }
 
-// tables are the types of the table's resource.
-var tables = []string{"AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable"}
+// tableTypes are the types of the table's resource.
+var tableTypes = []string{"AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable"}
 
 // alarmKeyID is the logical id of the KMS key for the topic that sends alarms to a person. This key encrypts no stored
 // data, so it can be removed.
@@ -47,7 +48,7 @@ const alarmKeyID = "AlarmKey"
 // find losses of types without a rule.
 func ruleOf(kind string) (rule, bool) {
 	switch kind {
-	case tables[0]:
+	case tableTypes[0]:
 		return rule{
 			name: logicalID, loss: constantText("the table with all data"),
 			replaceOnChange: []string{"TableName", "KeySchema"}, protections: map[string]string{
@@ -55,7 +56,7 @@ func ruleOf(kind string) (rule, bool) {
 				"PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled": "the table's point-in-time recovery",
 			},
 		}, true
-	case tables[1]:
+	case tableTypes[1]:
 		return rule{
 			name: logicalID, loss: constantText("the table with all data"),
 			replaceOnChange: []string{"TableName", "KeySchema"}, protections: map[string]string{
@@ -164,7 +165,7 @@ func removalsOf(path, id string, old, current Resource) (out []Removal) {
 	}
 	name := r.name(path, id, old)
 	switch {
-	case current.Type != old.Type && slices.Contains(tables, old.Type) && slices.Contains(tables, current.Type):
+	case current.Type != old.Type && slices.Contains(tableTypes, old.Type) && slices.Contains(tableTypes, current.Type):
 		return []Removal{{Name: "table", Loss: "the table would be another kind of table", Final: true}}
 	case current.Type != old.Type:
 		return []Removal{{Name: name, Loss: r.loss(old)}}
@@ -202,7 +203,8 @@ func removalsOf(path, id string, old, current Resource) (out []Removal) {
 	return out
 }
 
-// sameValue reports whether two values of a property are equal. A missing value equals false, and a boolean equals its text.
+// sameValue reports whether two values of a property are equal. A missing value equals false, and a boolean equals its
+// text, such as "true".
 func sameValue(a, b any) bool {
 	render := func(v any) string {
 		if v == nil {
@@ -219,7 +221,7 @@ func enabled(v any) bool { return v == true || v == "true" || v == "Enabled" }
 // disabled reports whether a property is switched off.
 func disabled(v any) bool { return v == false || v == "false" }
 
-// weakenedRules returns the rules of a web ACL that are removed or have another action.
+// weakenedRules returns a removal for each rule of a web ACL that is removed or has another action.
 func weakenedRules(old, current Resource) (out []Removal) {
 	rules := func(r Resource) map[string]any {
 		all := map[string]any{}

@@ -59,8 +59,9 @@ func (s Stack) servingState() servingState {
 }
 
 // servingRemovals adds to found what is lost when the target that serves deployments changes. It sets a Blocker if the
-// removed target is the only one, or if DNS records still send clients to it. CloudFormation would remove the target
-// shortly after it has changed the records, but clients cache records for a minute or more.
+// removed target is the only one, or if DNS records still send clients to it. It drops the removal of the gateway's
+// domain name if the name continues to lead to processes. CloudFormation would remove the target shortly after it has
+// changed the records, but clients cache records for a minute or more.
 func servingRemovals(before, after Stack, found []Removal) []Removal {
 	old, current := before.servingState(), after.servingState()
 	old.blockRemovals(found, current)
@@ -72,13 +73,13 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 	}
 	for _, target := range []struct {
 		identifier, label string
-		created           bool   // this update creates the other target
+		createsOther      bool   // this update creates the other target
 		weight            string // the gatewayContainerWeight to deploy after both targets exist
 	}{
 		{ByProcess, "the processes", current.byFunction && !old.byFunction, "100"},
 		{ByFunction, "the function", current.byProcess && !old.byProcess, "0"},
 	} {
-		if newWeight, exists := current.weights[target.identifier]; exists && target.created &&
+		if newWeight, exists := current.weights[target.identifier]; exists && target.createsOther &&
 			old.weights[target.identifier] > 0 && newWeight == 0 {
 			found = append(found, Removal{
 				Name: gatewaySetting, Loss: "the way of every client to " + target.label,
@@ -112,7 +113,8 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 	return found
 }
 
-// blockRemovals sets the reason why a target that serves deployments cannot be removed yet.
+// blockRemovals sets the Blocker and the Prerequisite of those removals in found that cannot be made yet. next is the
+// state after the update.
 func (s servingState) blockRemovals(found []Removal, next servingState) {
 	for i := range found {
 		r := &found[i]
@@ -160,6 +162,7 @@ func unmappedDomains(before, after Stack) (out []Removal) {
 	return out
 }
 
+// domainLoss describes the loss of a domain name.
 func domainLoss(name any) string {
 	return fmt.Sprintf("the domain name %v by which clients call", name)
 }

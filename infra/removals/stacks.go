@@ -97,7 +97,7 @@ func describe(ctx context.Context, client CloudFormation, name string) ([]types.
 	return described.Stacks, nil
 }
 
-// StackOutput returns an output of a deployed stack.
+// StackOutput returns the value of an output of a deployed stack. An empty value is an error, like a missing output.
 func StackOutput(ctx context.Context, client CloudFormation, stack, name string) (string, error) {
 	stacks, err := describe(ctx, client, stack)
 	if err != nil {
@@ -113,9 +113,9 @@ func StackOutput(ctx context.Context, client CloudFormation, stack, name string)
 	return "", fmt.Errorf("the stack %s has no output %s", stack, name)
 }
 
-// read reads the template of a stack and those of its nested stacks. read ignores nested stacks that are not in the
-// template: CloudFormation may still list a nested stack that it has deleted, for example after an update that was
-// rolled back.
+// read reads the template of a stack and those of its nested stacks from AWS. path is the path of the stack. read
+// ignores nested stacks that are not in the template: CloudFormation may still list a nested stack that it has deleted,
+// for example after an update that was rolled back.
 func (s *Stack) read(ctx context.Context, client CloudFormation, id, path string) error {
 	out, err := client.GetTemplate(ctx, &cloudformation.GetTemplateInput{
 		StackName:     &id,
@@ -206,7 +206,8 @@ func Planned(assembly fs.FS, name string) (Stack, error) {
 	return out, out.load(assembly, properties.TemplateFile, "")
 }
 
-// load reads the template in a file and those of its nested stacks. path is the path of its stack.
+// load reads the template in a file of the assembly and those of its nested stacks. path is the path of the template's
+// stack.
 func (s *Stack) load(assembly fs.FS, file, path string) error {
 	text, err := fs.ReadFile(assembly, file)
 	if err != nil {
@@ -233,7 +234,7 @@ func (s *Stack) load(assembly fs.FS, file, path string) error {
 }
 
 // Parameters returns the names of the parameters in Parameter Store that tasks read before they start, without
-// duplicates. It reads only the first secret of the first container.
+// duplicates. It reads only the first secret of the first container of each task definition.
 func (s Stack) Parameters() []string {
 	names := map[string]bool{}
 	for _, t := range s.Templates {
