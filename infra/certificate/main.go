@@ -58,6 +58,7 @@ func readBundle(domain, chainFile, keyFile string, now time.Time) (string, error
 	return text, nil
 }
 
+// fileError returns an error with the name of a file, or nil if reason is "".
 func fileError(file, reason string) error {
 	if reason == "" {
 		return nil
@@ -65,6 +66,7 @@ func fileError(file, reason string) error {
 	return fmt.Errorf("%s: %s", file, reason)
 }
 
+// read reads a text file. It returns only the beginning of a file that is larger than a certificate can be.
 func read(path string) (string, error) {
 	file, err := os.Open(path) //nolint:gosec // G304: the operator names it
 	if err != nil {

@@ -40,7 +40,7 @@ import (
 // entrypoint is the path of a service's binary in its image.
 const entrypoint = "/service"
 
-// User is the user and the group of an image's process. They own only the files in its volumes.
+// User is the id of the user, and of the group, of an image's process. They own only the folders of its volumes.
 const User = 65532
 
 // Contents is the content and the configuration of an image.
@@ -73,7 +73,7 @@ func FromBinary(binary, architecture string) (v1.Image, error) {
 	return New(Contents{Binary: binary, Architecture: architecture, Path: entrypoint})
 }
 
-// New returns an image.
+// New creates an image for Linux with the contents c.
 func New(c Contents) (v1.Image, error) {
 	raw, err := os.ReadFile(c.Binary)
 	if err != nil {
@@ -119,9 +119,9 @@ func newLayer(c Contents, binary []byte) (v1.Layer, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	var folders []string // without duplicates, parents before children
-	for _, path := range append([]string{path.Dir(c.Path)}, c.Volumes...) {
-		for n := range strings.Count(strings.Trim(path, "/"), "/") + 1 {
-			parent := strings.Join(strings.Split(strings.Trim(path, "/"), "/")[:n+1], "/") + "/"
+	for _, folder := range append([]string{path.Dir(c.Path)}, c.Volumes...) {
+		for n := range strings.Count(strings.Trim(folder, "/"), "/") + 1 {
+			parent := strings.Join(strings.Split(strings.Trim(folder, "/"), "/")[:n+1], "/") + "/"
 			if parent != "/" && !slices.Contains(folders, parent) {
 				folders = append(folders, parent)
 			}
@@ -136,18 +136,18 @@ func newLayer(c Contents, binary []byte) (v1.Layer, error) {
 		}
 		err = errors.Join(err, w.WriteHeader(header))
 	}
-	file := func(name string, mode int64, content []byte) {
+	addFile := func(name string, mode int64, content []byte) {
 		header := &tar.Header{
 			Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: mode,
 			Size: int64(len(content)), Format: tar.FormatPAX,
 		}
 		err = errors.Join(err, w.WriteHeader(header), write(w, content))
 	}
-	file(c.Path, 0o555, binary)
+	addFile(c.Path, 0o555, binary)
 	if c.DataFile != "" {
 		data, readErr := os.ReadFile(c.DataFile)
 		err = errors.Join(err, readErr)
-		file(path.Join(path.Dir(c.Path), filepath.Base(c.DataFile)), 0o444, data)
+		addFile(path.Join(path.Dir(c.Path), filepath.Base(c.DataFile)), 0o444, data)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("write a layer: %w", err)
@@ -174,8 +174,8 @@ func Repository(account, region string) string {
 }
 
 // Upload uploads an image to a repository (host/name), under a tag that is the image's digest in hexadecimal. missing
-// reports whether the image was missing. Upload does not upload an existing image again, because a registry with
-// immutable tags would refuse it.
+// reports whether the image was missing and has therefore been uploaded. Upload does not upload an existing image
+// again, because a registry with immutable tags would refuse it.
 func Upload(
 	ctx context.Context, i v1.Image, repository string, auth authn.Authenticator, roundTripper http.RoundTripper,
 ) (missing bool, err error) {

@@ -66,8 +66,8 @@ func WriteLayout(folder, name string, index v1.ImageIndex) error {
 	return nil
 }
 
-// archive writes the files of a folder sorted by name. The result does not
-// depend on the machine: it has no times, owners or modes of the umask.
+// archive writes a tar file of the files in a folder, sorted by name. The result does not depend on the machine: it has
+// no times and no owners, and the umask does not change its modes.
 func archive(out io.Writer, folder string) error {
 	w := tar.NewWriter(out)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {

@@ -19,9 +19,9 @@ import (
 
 // SBOM returns the software bill of materials of a Go binary, as CycloneDX in JSON
 // (https://cyclonedx.org/docs/1.6/json/). It has the modules that the linker has included, with their versions and
-// hashes, and Go's own library. SBOM reads the binary, so that the bill names exactly what the binary contains. A
-// library with a changed copy in the repository has the version of the original. version is the product's version, or
-// "".
+// hashes, and Go's standard library. SBOM reads the binary, so that the bill names exactly what the binary contains. A
+// library that is linked as a changed copy (shared/thirdparty) has the version of the original release. version is the
+// product's version, or "".
 //
 // The bill has neither a time nor a serial number, so that the same binary always has the same bill.
 func SBOM(binary, version string) ([]byte, error) {
@@ -47,7 +47,7 @@ func SBOM(binary, version string) ([]byte, error) {
 		strings.TrimPrefix(info.GoVersion, "go"))}
 	refs := []string{components[0].BOMRef}
 	for _, m := range info.Deps {
-		part, err := module(m)
+		part, err := moduleComponent(m)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func SBOM(binary, version string) ([]byte, error) {
 	for _, c := range thirdparty.Copies() {
 		// Every Go binary contains the names of its functions, even a stripped one.
 		if bytes.Contains(raw, []byte(c.ImportPath()+".")) {
-			part := changedCopy(c)
+			part := copyComponent(c)
 			components, refs = append(components, part), append(refs, part.BOMRef)
 		}
 	}
@@ -82,17 +82,17 @@ func component(kind cyclonedx.ComponentType, path, version string) cyclonedx.Com
 	return cyclonedx.Component{BOMRef: purl, Type: kind, Name: path, Version: version, PackageURL: purl}
 }
 
-// changedCopy returns the component of a library that was linked as a changed copy. It has the version of the original
-// release, for which scanners look.
-func changedCopy(c thirdparty.Copy) cyclonedx.Component {
+// copyComponent returns the component of a library that was linked as a changed copy. It has the version of the
+// original release, for which scanners look.
+func copyComponent(c thirdparty.Copy) cyclonedx.Component {
 	part := component(cyclonedx.ComponentTypeLibrary, c.Module, c.Version)
 	part.Pedigree = &cyclonedx.Pedigree{Notes: "A copy of this release with changes: " + c.ImportPath()}
 	return part
 }
 
-// module returns the component of a linked module, or of the module that replaces it. The component's hash is that of
-// go.sum, which covers the module's whole tree (https://go.dev/ref/mod#go-sum-files).
-func module(m *debug.Module) (cyclonedx.Component, error) {
+// moduleComponent returns the component of a linked module, or of the module that replaces it. The component's hash is
+// that of go.sum, which covers the module's whole tree (https://go.dev/ref/mod#go-sum-files).
+func moduleComponent(m *debug.Module) (cyclonedx.Component, error) {
 	if m.Replace != nil {
 		m = m.Replace
 	}

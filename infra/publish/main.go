@@ -63,14 +63,15 @@ func publish(
 	return nil
 }
 
+// errNoToken is the error for an input that is not a token and the address of a registry.
 var errNoToken = errors.New(`there is no token of a registry on the standard input: pipe the answer of
   aws ecr get-authorization-token --query 'authorizationData[0].[authorizationToken,proxyEndpoint]' --output text`)
 
 // registryHost matches the host of an account's registry in a region.
 var registryHost = regexp.MustCompile(`^([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
 
-// readAuthorization reads a token and the address of the registry for which the token is valid. An error contains
-// neither the token nor the address.
+// readAuthorization reads a token and the address of the registry for which the token is valid. It returns the name of
+// the repository for images in this registry. An error contains neither the token nor the address.
 func readAuthorization(in io.Reader) (repository string, auth authn.Authenticator, err error) {
 	const maxBytes = 64 << 10
 	raw, err := io.ReadAll(io.LimitReader(in, maxBytes))

@@ -1,6 +1,6 @@
 // Command archives writes the archives that install the product without a compiler. The archive for a system contains
-// the binaries, the weights of the search, the license texts, manual pages (not for Windows) and a systemd unit (only
-// for Linux).
+// the binaries, the weights of the model that searches the documentation, the license texts, manual pages (not for
+// Windows) and a systemd unit (only for Linux).
 //
 //	tar -xzf gatewright-1.2.3-linux-amd64.tar.gz -C / --no-same-owner
 //	systemctl enable --now gatewright@example.com

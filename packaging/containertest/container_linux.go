@@ -25,7 +25,7 @@ type Spec struct {
 	Root string
 	// Volumes are folders of the machine, by their paths in the container. Command creates these paths.
 	Volumes map[string]string
-	// Args are the command line. The first one is a path in Root.
+	// Args are the command line. The first one is a path in Root. Env is the environment, as NAME=value.
 	Args, Env []string
 }
 

@@ -63,7 +63,7 @@ func Unpack(t testing.TB, root string, archive io.Reader) {
 }
 
 // ImageSpec returns the Spec with which an engine runs an image of a layout on this machine's architecture. The Spec
-// has the image's entrypoint with args, or with the image's arguments if args is empty. It also has the image's
+// has the image's entrypoint with args, or with the image's own arguments if there are no args. It also has the image's
 // environment and env, the image's root, and an empty folder for each volume of the image.
 func ImageSpec(t testing.TB, layoutFolder string, env []string, args ...string) Spec {
 	t.Helper()

@@ -99,7 +99,7 @@ func (p *Process) Stop(t testing.TB) {
 		t.Fatal(err)
 	}
 	<-p.Done
-	// the status that a shell reports for a signal
+	// 130 is the exit status of the product's programs after a signal (commandline.ExitInterrupted).
 	if exit, ok := errors.AsType[*exec.ExitError](p.Err); ok && exit.ExitCode() != 130 {
 		t.Errorf("process ends with %v, want success or exit status 130: %s", p.Err, p.Output())
 	}

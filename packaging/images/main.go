@@ -43,6 +43,9 @@ func main() {
 	}
 }
 
+// options has the options of the command. tree is the folder of the checkout, binaries has a folder for each
+// architecture, and out is the folder for the images. revision is the commit, and command has the arguments of the
+// product's image.
 type options struct {
 	tree, binaries, out, version, revision, command string
 	// architectures are the architectures with binaries, as GOARCH values, in the order of the image index.
@@ -78,7 +81,7 @@ func programs(tree, command string) []program {
 	return list
 }
 
-// write makes the images, and prints the path and the digest of each image.
+// write writes the images and the bills of materials to files, and prints the path and the digest of each image.
 func write(o options, out io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o750); err != nil {
 		return fmt.Errorf("make the images' folder: %w", err)
@@ -120,7 +123,7 @@ func write(o options, out io.Writer) error {
 	return nil
 }
 
-// tag returns the tag of the images in an engine.
+// tag returns the tag of the images: the version, or latest if the version is unknown.
 func (o options) tag() string {
 	if o.version == "" {
 		return "latest"

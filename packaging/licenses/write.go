@@ -19,7 +19,8 @@ type origin struct {
 // collection contains each text once, with all its origins. The modules of one project often have the same text.
 type collection map[string][]origin
 
-// add adds a text. Texts are the same if they differ only in line endings, or in line breaks at the beginning or the end.
+// add adds a text. Texts are the same if they differ only in line endings, or in line breaks at the beginning or the
+// end.
 func (c collection) add(raw []byte, source origin) {
 	text := strings.Trim(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
 	if !slices.Contains(c[text], source) {
@@ -27,7 +28,7 @@ func (c collection) add(raw []byte, source origin) {
 	}
 }
 
-// entry is one text of the file with its origins, sorted.
+// entry is one text of the file with its origins, which are sorted.
 type entry struct {
 	text    string
 	origins []origin
@@ -60,7 +61,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// text returns the content of the file.
+// text returns the content of the file with the license texts.
 func (c collection) text() []byte {
 	var out bytes.Buffer
 	out.WriteString("Licenses of Gatewright and of everything that its programs contain.\n\n" +

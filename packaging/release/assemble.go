@@ -19,7 +19,8 @@ import (
 	"github.com/gatewright/gatewright/infra/image"
 )
 
-// composeFile is the template of compose.yaml. VERSION and DIGEST are replaced by the version and the digest of the image.
+// composeFile is the template of compose.yaml. VERSION and DIGEST are replaced by the version and the digest of the
+// image.
 //
 //go:embed compose.yaml
 var composeFile string
@@ -27,7 +28,7 @@ var composeFile string
 // programs are the names of the binaries in an archive.
 var programs = []string{"gatewright", "gatewright-server"}
 
-// releaseFolder is the folder of the release.
+// releaseFolder returns the path of the release's folder.
 func (o options) releaseFolder() string { return filepath.Join(o.out, o.version) }
 
 // assemble writes the folder of the release. An incomplete release never has the final name, and an older release of
@@ -110,7 +111,8 @@ func (o options) addArchives(folder string) error {
 	return nil
 }
 
-// addImages copies the images, and the bills of materials of the programs that are only in images. It also writes compose.yaml.
+// addImages copies the images, and the bills of materials of the programs that are only in images. It also writes
+// compose.yaml.
 func (o options) addImages(folder string) error {
 	images := filepath.Join(o.buildDir, "images")
 	for _, service := range append([]string{""}, o.services...) {
@@ -122,7 +124,7 @@ func (o options) addImages(folder string) error {
 		for _, system := range o.systems {
 			architecture, isLinux := strings.CutPrefix(system, "linux-")
 			if !isLinux || service == "" {
-				continue // addArchives has written the bill of materials of the server
+				continue // there are only images for Linux, and addArchives has written the bills of the server
 			}
 			bill := filepath.Join(images, name+"-"+architecture+".cdx.json")
 			if err := copyFile(bill, filepath.Join(folder, name+"-"+o.version+"-"+system+".cdx.json")); err != nil {
@@ -130,7 +132,7 @@ func (o options) addImages(folder string) error {
 			}
 		}
 	}
-	digest, err := digestOf(filepath.Join(images, "gatewright", "index.json"))
+	digest, err := imageDigest(filepath.Join(images, "gatewright", "index.json"))
 	if err != nil {
 		return err
 	}
@@ -138,8 +140,8 @@ func (o options) addImages(folder string) error {
 	return write(filepath.Join(folder, "compose.yaml"), []byte(text))
 }
 
-// digestOf returns the digest of the only image in an OCI image layout. file is the index.json of the layout.
-func digestOf(file string) (string, error) {
+// imageDigest returns the digest of the only image in an OCI image layout. file is the index.json of the layout.
+func imageDigest(file string) (string, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // G304: what make has built
 	if err != nil {
 		return "", fmt.Errorf("read the digest of an image: %w", err)

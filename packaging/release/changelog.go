@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	// unreleased stands in place of the version in the section with the changes since the last release.
 	unreleased = "Unreleased"
 	// upgrade is the heading of a group that Keep a Changelog does not define. The group says what administrators must
 	// know or do for an upgrade.
@@ -19,6 +20,7 @@ const (
 // groups are the headings within a section, in their order (https://keepachangelog.com/en/1.1.0/).
 var groups = []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", upgrade}
 
+// sectionHeading matches the heading of a section, and captures its version and its date.
 var sectionHeading = regexp.MustCompile(`^## \[(Unreleased|\d+\.\d+\.\d+)\](?: - (\d{4}-\d{2}-\d{2}))?$`)
 
 // section describes the changes of one release.
@@ -41,8 +43,8 @@ func (c changelog) find(version string) *section {
 	return nil
 }
 
-// parseChangelog reads a changelog. It returns an error if the text does not have the format of Keep a Changelog, or if a release has
-// no upgrade note.
+// parseChangelog parses a changelog. It returns an error if the text does not have the format of Keep a Changelog, or
+// if a release has no upgrade note.
 func parseChangelog(text string) (changelog, error) {
 	var log changelog
 	for i, line := range strings.Split(text, "\n") {

@@ -114,7 +114,8 @@ func (o options) checkSources(ctx context.Context) error {
 	return nil
 }
 
-// changedFiles returns the names of files whose bytes differ from the index. It also finds differences that git's settings hide.
+// changedFiles returns the names of files whose bytes differ from the index. It also finds differences that git's
+// settings hide.
 func (o options) changedFiles(ctx context.Context) (names []string, err error) {
 	index, err := git(ctx, o.tree, "ls-files", "--stage", "-z")
 	if err != nil {
@@ -168,7 +169,7 @@ func goSettings(ctx context.Context) (map[string]string, error) {
 	if err := json.Unmarshal(out, &settings); err != nil {
 		return nil, fmt.Errorf("read the settings of the go command: %w", err)
 	}
-	settings["GOFLAGS"] = strings.Join(slices.DeleteFunc(strings.Fields(settings["GOFLAGS"]), sameBytes), " ")
+	settings["GOFLAGS"] = strings.Join(slices.DeleteFunc(strings.Fields(settings["GOFLAGS"]), keepsBytes), " ")
 	if settings["GOWORK"] == "off" {
 		settings["GOWORK"] = ""
 	}
@@ -178,8 +179,8 @@ func goSettings(ctx context.Context) (map[string]string, error) {
 	return settings, nil
 }
 
-// sameBytes reports whether a flag of the go command does not change the bytes of programs.
-func sameBytes(flag string) bool {
+// keepsBytes reports whether a flag of the go command has no influence on the bytes of programs.
+func keepsBytes(flag string) bool {
 	return flag == "-v" || flag == "-x" || flag == "-modcacherw" || flag == "-mod=readonly" ||
 		strings.HasPrefix(flag, "-p=") || strings.HasPrefix(flag, "-buildvcs")
 }
@@ -239,7 +240,7 @@ func git(ctx context.Context, tree string, args ...string) (string, error) {
 	return gitWith(ctx, tree, nil, args...)
 }
 
-// gitWith runs git with a standard input.
+// gitWith works like git. in is the standard input of the command, or nil.
 func gitWith(ctx context.Context, tree string, in io.Reader, args ...string) (string, error) {
 	//nolint:gosec // G204: git, with a tag that is the version
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", tree}, args...)...)
