@@ -19,8 +19,8 @@ func awsOnly() []trigger.Function {
 	}
 }
 
-// hook returns the declaration of the function that CodeDeploy calls before a version of another function gets traffic.
-func (s Settings) hook() functionSpec {
+// hookSpec returns the function that CodeDeploy calls before a version of another function gets traffic.
+func (s Settings) hookSpec() functionSpec {
 	f := releasecheck.Function
 	return functionSpec{
 		name: f.Name, description: f.Description, uses: f.Uses, access: f.TableAccess, timeout: f.Timeout,
@@ -36,7 +36,7 @@ func (s Settings) hook() functionSpec {
 // checks take only some seconds. The hook has no alarms either, because the operator who updates the stack is waiting
 // for the result.
 func newHook(scope constructs.Construct, s Settings, d data, fns []*function) {
-	hook := newFunction(scope, s, d, s.hook())
+	hook := newFunction(scope, s, d, s.hookSpec())
 	var versions []any
 	for _, f := range fns {
 		versions = append(versions, arnOf("lambda", "function:"+f.fullName+":*"))

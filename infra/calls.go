@@ -112,8 +112,8 @@ func (f *function) allowDeadLetters(s Settings) {
 func newRetries(scope constructs.Construct, s Settings, f *function) {
 	id := logicalID(f.name)
 	props := &awslambda.CfnEventInvokeConfigProps{
-		// This is the function's name, because a reference would name only the alias. The alias depends on the
-		// function, so the function exists.
+		// FunctionName is the literal name of the function and no reference. The configuration depends on the alias, and the
+		// alias on the function, so the function exists first.
 		FunctionName: f.resource.FunctionName(), Qualifier: jsii.String(liveAlias),
 		MaximumRetryAttempts:     jsii.Number(f.retries.Attempts),
 		MaximumEventAgeInSeconds: jsii.Number(f.retries.MaxAge.Seconds()),

@@ -171,6 +171,7 @@ const (
 	miniStack  = "ministack"
 )
 
+// emulators are all values of the setting emulator. "" is for an installation in AWS.
 var emulators = []string{"", localStack, miniStack}
 
 // settingsFromContext reads the context without a stage's file. Its error has a line for each problem.

@@ -102,7 +102,7 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 }
 
 // allFunctions returns all functions in the stack of an installation, including the hook of releases.
-func allFunctions(s Settings) []functionSpec { return append(functionSpecs(s), s.hook()) }
+func allFunctions(s Settings) []functionSpec { return append(functionSpecs(s), s.hookSpec()) }
 
 // writeAsset creates the empty asset folder of an invented function.
 func writeAsset(t *testing.T, s Settings, function string) {

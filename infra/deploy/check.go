@@ -328,7 +328,7 @@ func (d deployment) destroy(ctx context.Context) error {
 // checkExists returns an error if the installation to delete does not exist. The CDK would report that it is destroyed,
 // while the intended installation continues in another region or account. After an interrupted deletion, only the
 // parameter of the check can be left: checkExists deletes it.
-func (d deployment) checkExists(ctx context.Context, checks []*target) error {
+func (d deployment) checkExists(ctx context.Context, checkTargets []*target) error {
 	find := func(t deployment) (currentRegion string, exists bool, err error) {
 		if currentRegion, err = t.region(ctx); err != nil {
 			return currentRegion, false, err
@@ -346,7 +346,7 @@ func (d deployment) checkExists(ctx context.Context, checks []*target) error {
 	}
 	notFound := fmt.Sprintf("there is no %s in %s of this AWS account: check STAGE, AWS_REGION and AWS_PROFILE",
 		d.stackName(), currentRegion)
-	for _, t := range checks {
+	for _, t := range checkTargets {
 		otherRegion, exists, err := find(t.deployment)
 		if err != nil {
 			return err

@@ -241,7 +241,7 @@ func (d deployment) templateDigest() (string, error) {
 // target is a stack that the deployment creates or updates: the stack of the installation or of its check.
 type target struct {
 	deployment
-	// shown is the stack in AWS at the time when the difference was shown. planned is the stack that the CDK has
+	// shown is the stack in AWS as it was read before the difference was shown. planned is the stack that the CDK has
 	// synthesized.
 	shown, planned removals.Stack
 }

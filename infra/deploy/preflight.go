@@ -20,9 +20,9 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/cloud/signin"
 )
 
-// check verifies a precondition in the account before anything is created.
-type check struct {
-	// subject is the subject of the check, as the start of a sentence.
+// precondition is a condition in the account that is checked before anything is created.
+type precondition struct {
+	// subject is what is checked, as the start of a sentence.
 	subject string
 	// permission is the permission that the check needs.
 	permission string
@@ -35,10 +35,10 @@ type check struct {
 	find func(ctx context.Context, p preflight) (findings []string, err error)
 }
 
-// checks run before the confirmation. They derive their requirements from the planned templates. A check sends a
-// request to AWS only if the planned templates need what it checks. Most checks send none if the deployed templates
-// already need the same.
-var checks = []check{
+// preconditions are checked before the confirmation. They derive their requirements from the planned templates. A check
+// sends a request to AWS only if the planned templates need its precondition. Most checks send none if the deployed
+// templates already need the same.
+var preconditions = []precondition{
 	{
 		subject: "The CDK's bootstrap stack", permission: "ssm:GetParameters", find: bootstrapFindings,
 		docs: "https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html",
@@ -94,8 +94,9 @@ type preflight struct {
 // stageFile returns the path of the stage's file.
 func (p preflight) stageFile() string { return path.Join("infra/stages", p.stage+".json") }
 
-// preflight runs all checks, and refuses the deployment if they have findings. A check that cannot read AWS is reported
-// in one line and refuses nothing: an operator who is allowed to deploy need not be allowed to read everything.
+// preflight checks all preconditions, and refuses the deployment if there are findings. A check that cannot read AWS is
+// reported in one line and refuses nothing: an operator who is allowed to deploy need not be allowed to read
+// everything.
 func (d deployment) preflight(ctx context.Context, deployed, planned removals.Stack) error {
 	currentRegion, err := d.region(ctx)
 	if err != nil {
@@ -110,7 +111,7 @@ func (d deployment) preflight(ctx context.Context, deployed, planned removals.St
 		runAWS: d.runAWS, out: d.out,
 	}
 	var lines []string
-	for _, c := range checks {
+	for _, c := range preconditions {
 		findings, err := c.find(ctx, p)
 		if c.recheck && err == nil && len(findings) > 0 {
 			select {

@@ -339,7 +339,7 @@ func TestUnreadableChecksDoNotStopTheDeployment(t *testing.T) {
 		"acm:DescribeCertificate":   func(f *fakeAccount) { f.certificate = `{}` },
 		"iam:ListRoles":             func(f *fakeAccount) { f.roles = `null` },
 	}
-	for _, c := range checks {
+	for _, c := range preconditions {
 		if !strings.HasPrefix(c.docs, "https://docs.aws.amazon.com/") || c.subject == "" {
 			t.Errorf("check %q has the documentation %q, want a subject and a page of AWS", c.subject, c.docs)
 		}

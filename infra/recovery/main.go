@@ -4,8 +4,8 @@
 // `make restore-aws` runs it: once before the stack is deployed with the restored table, and once afterwards.
 //
 // Each step checks the current state and does only the missing work, so that the same command continues after a failure
-// or an interruption. It keeps its state in tags of the functions and of the table. It deletes nothing except delete
-// markers in the bucket. On request, it revokes again the keys and the tunnel tokens that were revoked after the
+// or an interruption. It keeps its state in tags of the functions and of the table. It deletes no data except delete
+// markers in the bucket. On request, it also revokes again the keys and the tunnel tokens that were revoked after the
 // restored moment.
 //
 // `make stop-aws` and `make start-aws` run this command too: they stop a whole installation for an export or an import,
@@ -65,7 +65,7 @@ type console struct {
 	out, errors io.Writer
 }
 
-// logf reports progress on the error stream, so that the output has only what the operator needs.
+// logf reports progress on the error stream.
 func (c console) logf(format string, args ...any) { _, _ = fmt.Fprintf(c.errors, format+"\n", args...) }
 
 // request has the command line's options.
