@@ -24,7 +24,7 @@ func (s Settings) hookSpec() functionSpec {
 	f := releasecheck.Function
 	return functionSpec{
 		name: f.Name, description: f.Description, uses: f.Uses, access: f.TableAccess, timeout: f.Timeout,
-		triggers: f.Events, memory: s.MemoryMB, unversioned: true,
+		triggers: f.Events, memoryMB: s.MemoryMB, unversioned: true,
 	}
 }
 

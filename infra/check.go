@@ -60,7 +60,7 @@ func newCheckFunction(stack awscdk.Stack, s Settings) *function {
 	fn := syntheticcheck.Function
 	f := functionSpec{
 		name: fn.Name, description: fn.Description, triggers: fn.Events, retries: fn.Retries,
-		timeout: fn.Timeout, memory: checkMemoryMB,
+		timeout: fn.Timeout, memoryMB: checkMemoryMB,
 	}
 	id, name := logicalID(f.name), jsii.String(s.functionName(f.name))
 	// The log is deleted with the check's stack. It has no data of the installation, and its name must be free if the
@@ -86,7 +86,7 @@ func newCheckFunction(stack awscdk.Stack, s Settings) *function {
 		Architectures: jsii.Strings(s.Architecture),
 		Code:          &awslambda.CfnFunction_CodeProperty{S3Bucket: code.S3BucketName(), S3Key: code.S3ObjectKey()},
 		Role:          out.role.AttrArn(),
-		MemorySize:    jsii.Number(f.memory),
+		MemorySize:    jsii.Number(f.memoryMB),
 		Timeout:       jsii.Number(f.timeout.Seconds()),
 		Environment: &awslambda.CfnFunction_EnvironmentProperty{Variables: &map[string]*string{
 			syntheticcheck.VarStage: &s.Stage,

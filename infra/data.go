@@ -97,9 +97,9 @@ func (r restoredTable) AttrArn() *string {
 // AttrStreamArn implements table.
 func (r restoredTable) AttrStreamArn() *string { return r.stream }
 
-// removalPolicy returns the removal policy of resources with data. A protected stage keeps them when the stack is
-// updated or deleted. If the creation of a stack fails, they are deleted in any case: otherwise the next attempt would
-// fail because their names are in use.
+// removalPolicy returns the removal policy of resources with data. A protected stage keeps them when an update removes
+// them from the stack, and when the stack is deleted. If the creation of a stack fails, they are deleted in any case:
+// otherwise the next attempt would fail because their names are in use.
 func removalPolicy(s Settings) awscdk.RemovalPolicy {
 	if s.Protected {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE

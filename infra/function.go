@@ -39,7 +39,7 @@ type functionSpec struct {
 	uses        []api.Use
 	access      store.TableAccess
 	timeout     time.Duration
-	memory      int
+	memoryMB    int
 	// usesModels says that the function can call models of Bedrock. cpuBound says that its calls keep the processor
 	// busy (api.Group.CPUBound).
 	usesModels, cpuBound bool
@@ -60,10 +60,10 @@ func functionSpecs(s Settings) []functionSpec {
 	for _, g := range functions.Groups() {
 		spec := functionSpec{
 			name: g.Name, description: g.Description, routes: g.Declarations(), access: g.FullTableAccess(),
-			timeout: requestTimeout, memory: s.MemoryMB, usesModels: g.UsesModels,
+			timeout: requestTimeout, memoryMB: s.MemoryMB, usesModels: g.UsesModels,
 		}
 		if spec.cpuBound = g.CPUBound; spec.cpuBound {
-			spec.memory = s.ComputeMemoryMB
+			spec.memoryMB = s.ComputeMemoryMB
 		}
 		for _, o := range spec.routes {
 			spec.uses = append(append(spec.uses, o.Uses...), o.OptionalUses()...)
@@ -77,13 +77,13 @@ func functionSpecs(s Settings) []functionSpec {
 		}
 		spec := functionSpec{
 			name: t.Name, description: t.Description, uses: t.Uses, access: t.TableAccess, timeout: t.Timeout,
-			triggers: t.Events, retries: t.Retries, memory: s.MemoryMB,
+			triggers: t.Events, retries: t.Retries, memoryMB: s.MemoryMB,
 		}
 		switch {
 		case t.Heavy:
-			spec.memory = s.BuilderMemoryMB
+			spec.memoryMB = s.BuilderMemoryMB
 		case servesHTTP:
-			spec.memory = s.GatewayMemoryMB
+			spec.memoryMB = s.GatewayMemoryMB
 			if s.Streaming {
 				spec.timeout = streamTimeout
 			}
@@ -147,7 +147,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f functionSpec)
 			S3Bucket: code.S3BucketName(), S3Key: code.S3ObjectKey(),
 		},
 		Role:          out.role.AttrArn(),
-		MemorySize:    jsii.Number(f.memory),
+		MemorySize:    jsii.Number(f.memoryMB),
 		Timeout:       jsii.Number(f.timeout.Seconds()),
 		Environment:   &awslambda.CfnFunction_EnvironmentProperty{Variables: &variables},
 		LoggingConfig: &awslambda.CfnFunction_LoggingConfigProperty{LogGroup: logs.Ref()},

@@ -95,7 +95,7 @@ func growToExpectedSize(specs []functionSpec) []functionSpec {
 	missing := max(expectedOperations-operations, 0)
 	added := max(expectedGroups-groups, min(missing, 1))
 	for g := range added {
-		f := functionSpec{name: fmt.Sprintf("grown%d", g), timeout: requestTimeout, memory: 256}
+		f := functionSpec{name: fmt.Sprintf("grown%d", g), timeout: requestTimeout, memoryMB: 256}
 		for n := range missing*(g+1)/added - missing*g/added {
 			o := shape[n%len(shape)]
 			f.routes = append(f.routes, api.Declaration{

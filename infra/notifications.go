@@ -13,9 +13,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newNotificationTopics returns the SNS topics that alarms, rules and budgets notify: the operator's topic, a topic of
-// the stack that sends emails to the operator, or both. It returns nil if the settings have neither a topic nor an
-// email address.
+// newNotificationTopics returns the ARNs of the SNS topics that alarms, rules and budgets notify: the operator's topic,
+// a new topic of the stack that sends emails to the operator, or both. It returns nil if the settings have neither a
+// topic nor an email address.
 func newNotificationTopics(scope constructs.Construct, s Settings) (topics []*string) {
 	if s.AlarmTopic != "" {
 		topics = append(topics, &s.AlarmTopic)
@@ -41,7 +41,7 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 			s.Stage),
 		EnableKeyRotation:   jsii.Bool(true),
 		PendingWindowInDays: jsii.Number(7), // the minimum, because the key encrypts no stored data
-		KeyPolicy: keyPolicy(publishStatements(senders, []string{"kms:Decrypt", "kms:GenerateDataKey*"},
+		KeyPolicy: keyPolicy(serviceStatements(senders, []string{"kms:Decrypt", "kms:GenerateDataKey*"},
 			jsii.String("*"))...),
 	})
 	topic := awssns.NewCfnTopic(scope, jsii.String("AlarmTopic"), &awssns.CfnTopicProps{
@@ -52,7 +52,7 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 		Topics: &[]*string{topic.Ref()},
 		PolicyDocument: map[string]any{
 			"Version": "2012-10-17",
-			"Statement": append(publishStatements(senders, []string{"sns:Publish"}, topic.Ref()), map[string]any{
+			"Statement": append(serviceStatements(senders, []string{"sns:Publish"}, topic.Ref()), map[string]any{
 				"Sid": "OnlyTLS", "Effect": "Deny", "Principal": "*", "Action": "sns:Publish", "Resource": topic.Ref(),
 				"Condition": map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
 			}),
@@ -69,12 +69,12 @@ func newEmailTopic(scope constructs.Construct, s Settings) *string {
 	return topic.Ref()
 }
 
-// publishStatements returns the statements of a policy that let services of AWS publish, for this account alone. The
-// statement for EventBridge has no condition on the account: EventBridge does not send the account to SNS and KMS, so a
-// condition would refuse all of its messages. See
-// https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html and the page about SNS and KMS
-// above.
-func publishStatements(services, actions []string, resource *string) (out []any) {
+// serviceStatements returns statements for the policy of a topic, or of the KMS key that encrypts its messages. They
+// allow the actions to services of AWS that publish alarms and events of this account. The statement for EventBridge
+// has no condition on the account: EventBridge does not send the account to SNS and KMS, so a condition would refuse
+// all of its messages. See https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html and the
+// page about SNS and KMS above.
+func serviceStatements(services, actions []string, resource *string) (out []any) {
 	for _, service := range services {
 		statement := map[string]any{
 			"Effect": "Allow", "Principal": map[string]any{"Service": service + ".amazonaws.com"}, "Action": actions,
@@ -145,7 +145,7 @@ func newKeyNotification(scope constructs.Construct, s Settings, d data, topics [
 func ruleTargets(topics []*string) *[]any {
 	var out []any
 	for i, topic := range topics {
-		id := "topic" // this id was used when there was only one topic
+		id := "topic" // the first topic keeps the id from the time when there was only one topic
 		if i > 0 {
 			id = fmt.Sprintf("topic%d", i+1)
 		}
@@ -154,8 +154,8 @@ func ruleTargets(topics []*string) *[]any {
 	return &out
 }
 
-// setAlarmActions makes each alarm of the installation notify the topics when the alarm begins and when it ends. It
-// finds alarms in all stacks, and sets the properties of CloudFormation's resource.
+// setAlarmActions makes each alarm of the stack root, and of its nested stacks, notify the topics when the alarm begins
+// and when it ends.
 func setAlarmActions(root awscdk.Stack, topics []*string) {
 	if len(topics) == 0 {
 		return

@@ -28,7 +28,7 @@ type settingDef struct {
 	// personal says that the value is personal data, which is not shown.
 	personal bool
 	// validValues describes the valid values, in a text that begins with "is". If it is "", requirement derives the
-	// description from the schema. defaultText describes a default that depends on other settings.
+	// description from the schema. defaultText describes a default that the schema does not have.
 	validValues, defaultText string
 }
 

@@ -139,7 +139,7 @@ func readLimited(files fs.FS, name string, maxBytes int64) ([]byte, error) {
 const maxStageBytes = 64 << 10
 
 // readStage reads the file of a stage. Its error has a line for each of the first maxErrors problems, and a line with
-// the number of further problems.
+// the number of further problems, if there are any.
 func readStage(stages fs.FS, folder, stage string) (settingValues, error) {
 	file := path.Join(folder, stage+".json")
 	text, err := readLimited(stages, stage+".json", maxStageBytes)

@@ -59,7 +59,7 @@ func namesInUseFindings(ctx context.Context, p preflight) (findings []string, er
 	if err != nil {
 		return findings, err
 	}
-	if groups, err = p.existingLogs(ctx, groups); len(groups) > 0 {
+	if groups, err = p.existingLogGroups(ctx, groups); len(groups) > 0 {
 		findings = append(findings, fmt.Sprintf("CloudWatch Logs has %d log groups that this deployment would create, for "+
 			"example of a stack that was deleted: keep what you need of them, and type for name in %s; do aws logs "+
 			"delete-log-group --region %s --log-group-name $name; done, "+
@@ -146,8 +146,8 @@ func (p preflight) bucketFinding(ctx context.Context, name string) (finding stri
 		name, p.region), nil
 }
 
-// existingLogs returns those of the planned log groups that exist already.
-func (p preflight) existingLogs(ctx context.Context, planned []string) (out []string, err error) {
+// existingLogGroups returns the names of those planned log groups that exist already.
+func (p preflight) existingLogGroups(ctx context.Context, planned []string) (out []string, err error) {
 	prefixes := map[string]bool{}
 	for _, name := range planned {
 		prefixes[path.Dir(name)+"/gatewright-"+p.stage+"-"] = true

@@ -95,13 +95,13 @@ func (w *work) abandonRestore(ctx context.Context, s stack) error {
 
 // beginRestore does the first part of a restore: everything before the stack is deployed with the restored table.
 func (w *work) beginRestore(ctx context.Context, p plan) error {
-	if err := w.protect(ctx, p); err != nil {
+	if err := w.protectSource(ctx, p); err != nil {
 		return err
 	}
 	if err := w.stopFunctions(ctx, w.functionsToStop(p.stack), restoreTag); err != nil {
 		return err
 	}
-	if err := w.restore(ctx, p); err != nil {
+	if err := w.startTableRestore(ctx, p); err != nil {
 		return err
 	}
 	d, err := w.configureTable(ctx, p)

@@ -45,9 +45,9 @@ func runTableSteps(ctx context.Context, w *work) error {
 		return err
 	}
 	for _, step := range []func() error{
-		func() error { return w.protect(ctx, p) },
+		func() error { return w.protectSource(ctx, p) },
 		func() error { return w.stopFunctions(ctx, w.functionsToStop(p.stack), restoreTag) },
-		func() error { return w.restore(ctx, p) },
+		func() error { return w.startTableRestore(ctx, p) },
 		func() error { _, err := w.configureTable(ctx, p); return err },
 	} {
 		if err := step(); err != nil {
@@ -77,7 +77,8 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 }
 
 // TestInterruptedRestoreContinues interrupts the table steps of a restore at each request, before or after the request
-// takes effect, and runs them again. The tables and functions must be the same as after a restore without an interruption.
+// takes effect, and runs them again. The tables and functions must be the same as after a restore without an
+// interruption.
 func TestInterruptedRestoreContinues(t *testing.T) {
 	want := newFakeAWS()
 	if err := runTableSteps(t.Context(), newWork(t, want, request{})); err != nil {
@@ -133,7 +134,8 @@ func TestInterruptedRestoreContinues(t *testing.T) {
 	}
 }
 
-// TestStartRestoresReservedConcurrency interrupts the start at each request, and checks that two more runs restore the functions.
+// TestStartRestoresReservedConcurrency interrupts the start at each request, and checks that two more runs restore the
+// functions.
 func TestStartRestoresReservedConcurrency(t *testing.T) {
 	before := newFakeAWS()
 	for _, gatewayToo := range []bool{false, true} {

@@ -22,9 +22,9 @@ const recoveryDays = 35
 // latestLag is the maximum delay of DynamoDB's latest restorable moment, according to its documentation.
 const latestLag = 5 * time.Minute
 
-// protect protects the corrupted table from deletion, because it has the changes since the moment. Otherwise
+// protectSource protects the corrupted table from deletion, because it has the changes since the moment. Otherwise
 // CloudFormation would delete the table of an unprotected stack when the stack uses another table.
-func (w *work) protect(ctx context.Context, p plan) error {
+func (w *work) protectSource(ctx context.Context, p plan) error {
 	d, err := w.describe(ctx, p.source)
 	if err != nil || d == nil || aws.ToBool(d.DeletionProtectionEnabled) {
 		return err
@@ -39,8 +39,8 @@ func (w *work) protect(ctx context.Context, p plan) error {
 	return err
 }
 
-// restore starts the restore of the table, unless an earlier run has started it.
-func (w *work) restore(ctx context.Context, p plan) error {
+// startTableRestore makes DynamoDB start the restore of the table, unless an earlier run has started it.
+func (w *work) startTableRestore(ctx context.Context, p plan) error {
 	if p.started {
 		return nil
 	}

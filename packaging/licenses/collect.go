@@ -33,8 +33,9 @@ var (
 	licenseName = regexp.MustCompile(`(?i)^(licen[cs]es?|copying|unlicense)([-_.].*)?$`)
 	// noticeName matches the names of other files that must be distributed with a module.
 	noticeName = regexp.MustCompile(`(?i)^(notices?|copyright|patents|third[-_]party[-_](licen[cs]es|notices))([-_.].*)?$`)
-	// consoleName matches the file in the console's bundle with the licenses of the npm packages in it.
-	consoleName = regexp.MustCompile(`^licenses-[^/]*\.txt$`)
+	// consoleLicensesName matches the name of the file, in the console's bundle, with the licenses of the bundle's npm
+	// packages.
+	consoleLicensesName = regexp.MustCompile(`^licenses-[^/]*\.txt$`)
 )
 
 // addProduct adds the license and the notices of the product itself. The notices name the parts
@@ -50,7 +51,8 @@ func (c collection) addProduct(tree string) error {
 	return nil
 }
 
-// addConsole adds the licenses of the npm packages in the console. The build of the console has collected them in the bundle.
+// addConsole adds the licenses of the npm packages in the console. The build of the console has collected them in the
+// bundle.
 func (c collection) addConsole(tree string) error {
 	bundle, err := os.ReadFile(filepath.Join(tree, "console", console.FileName)) //nolint:gosec // G304: a file of the checkout
 	if err != nil {
@@ -61,7 +63,7 @@ func (c collection) addConsole(tree string) error {
 		return fmt.Errorf("read the bundle of the console: %w: run make console", err)
 	}
 	for _, f := range files.File {
-		if !consoleName.MatchString(f.Name) {
+		if !consoleLicensesName.MatchString(f.Name) {
 			continue
 		}
 		raw, err := fs.ReadFile(files, f.Name)
@@ -82,7 +84,7 @@ type system struct{ os, arch string }
 // addBinaries adds the licenses of all modules, and of all copied libraries, that binaries link. Each binary says for
 // which system it was built and which modules it links.
 func (c collection) addBinaries(ctx context.Context, tree string, binaries []string) error {
-	programs, linked := map[system][]string{}, map[system][]*debug.BuildInfo{}
+	programPaths, buildInfos := map[system][]string{}, map[system][]*debug.BuildInfo{}
 	for _, name := range binaries {
 		info, err := buildinfo.ReadFile(name)
 		if err != nil {
@@ -97,17 +99,17 @@ func (c collection) addBinaries(ctx context.Context, tree string, binaries []str
 				s.arch = setting.Value
 			}
 		}
-		programs[s], linked[s] = append(programs[s], info.Path), append(linked[s], info)
+		programPaths[s], buildInfos[s] = append(programPaths[s], info.Path), append(buildInfos[s], info)
 	}
-	if len(programs) == 0 {
+	if len(programPaths) == 0 {
 		return errors.New("no binaries to collect licenses for: name them as arguments")
 	}
-	for s, packages := range programs {
-		pkgs, err := goList(ctx, tree, s, packages)
+	for s, paths := range programPaths {
+		pkgs, err := goList(ctx, tree, s, paths)
 		if err != nil {
 			return err
 		}
-		for _, info := range linked[s] {
+		for _, info := range buildInfos[s] {
 			if err := checkModules(info, pkgs); err != nil {
 				return err
 			}
@@ -140,16 +142,16 @@ func (m *listedModule) effective() *listedModule {
 	return m
 }
 
-// goList returns all packages that programs link on a system. packages are the import paths of the programs.
-func goList(ctx context.Context, tree string, s system, packages []string) ([]listedPackage, error) {
-	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Root,Standard,Module"}, packages...)
+// goList returns all packages that programs link on a system. programPaths are the import paths of the programs.
+func goList(ctx context.Context, tree string, s system, programPaths []string) ([]listedPackage, error) {
+	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Root,Standard,Module"}, programPaths...)
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the go command, of packages of the product
 	cmd.Dir, cmd.Env = tree, append(gobuild.Environ(), "GOOS="+s.os, "GOARCH="+s.arch)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list the packages of %s: %w: %s", strings.Join(packages, ", "), err, stderr.Bytes())
+		return nil, fmt.Errorf("list the packages of %s: %w: %s", strings.Join(programPaths, ", "), err, stderr.Bytes())
 	}
 	var pkgs []listedPackage
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {

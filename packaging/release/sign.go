@@ -11,19 +11,22 @@ import (
 )
 
 const (
-	// namespace is the purpose of the signatures. So a signature of a commit or of a mail is not valid as the signature
-	// of a release.
+	// namespace is the purpose that the signatures name (ssh-keygen -n). So a signature of a commit or of a mail is not
+	// valid as the signature of a release.
 	namespace = "gatewright-release"
 	// signer is the name (principal) of all release keys in the file of allowed signers.
 	signer = "gatewright"
-	// allowedSigners is the path of the file with the public keys that verify releases, relative to the root of the checkout.
+	// allowedSigners is the path of the file with the public keys that verify releases, relative to the root of the
+	// checkout.
 	allowedSigners = "packaging/release/allowed_signers"
-	// checksumsFile is the name of the file with the checksums of all other files of a release, and signatureFile the name of its signature.
+	// checksumsFile is the name of the file with the checksums of all other files of a release, and signatureFile the name
+	// of its signature.
 	checksumsFile, signatureFile = "SHA256SUMS", "SHA256SUMS.sig"
 )
 
-// trySignature signs a trial text. It finds errors in seconds that would otherwise occur after minutes of building: a file that
-// is not a key, a key that others can read, a key that is not in allowedSigners, a wrong passphrase, or a missing ssh-keygen.
+// trySignature signs a trial text. It finds errors in seconds that would otherwise occur after minutes of building: a
+// file that is not a key, a key that others can read, a key that is not in allowedSigners, a wrong passphrase, or a
+// missing ssh-keygen.
 func (o options) trySignature(ctx context.Context) (err error) {
 	folder, err := os.MkdirTemp("", "gatewright-release-")
 	if err != nil {
