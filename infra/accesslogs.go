@@ -37,10 +37,10 @@ const (
 	accessLogsNone    = "none"
 )
 
-// addAccessLog creates the log of an API and, unless access logs are off, adds it to stage. It returns the resource
-// that has to exist before the stage, or nil.
-func addAccessLog(rest restAPI, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
-	logs := newAccessLog(rest.scope, s, name)
+// addAccessLog creates the log group for the access log of an API and, unless access logs are off, adds it to stage. It
+// returns the resource that has to exist before the stage, or nil.
+func addAccessLog(api restAPI, s Settings, name string, stage *awsapigateway.CfnStageProps) constructs.IDependable {
+	logs := newAccessLogGroup(api.scope, s, name)
 	if logs == nil || s.AccessLogs == accessLogsNone {
 		return nil
 	}
@@ -51,16 +51,17 @@ func addAccessLog(rest restAPI, s Settings, name string, stage *awsapigateway.Cf
 	if s.AccessLogs != accessLogsOwnRole {
 		return nil
 	}
-	return newLogWriterRole(awscdk.Stack_Of(rest.scope))
+	return newLogWriterRole(awscdk.Stack_Of(api.scope))
 }
 
-// newAccessLog creates the log of an API, even while access logs are off. If the stack left the log out, AWS would keep
-// it, and its name would be in use when access logs are switched on again. It returns nil for an emulator.
-func newAccessLog(scope constructs.Construct, s Settings, name string) awslogs.CfnLogGroup {
+// newAccessLogGroup creates the log group for the access log of an API, even while access logs are off. If the stack
+// left the log out, AWS would keep it, and its name would be in use when access logs are switched on again. It returns
+// nil for an emulator.
+func newAccessLogGroup(scope constructs.Construct, s Settings, name string) awslogs.CfnLogGroup {
 	if s.Emulator != "" {
 		return nil
 	}
-	return newLogs(scope, s, "AccessLogs", jsii.Sprintf("/aws/apigateway/gatewright-%s-%s", s.Stage, name))
+	return newLogGroup(scope, s, "AccessLogs", jsii.Sprintf("/aws/apigateway/gatewright-%s-%s", s.Stage, name))
 }
 
 // newLogWriterRole creates the role under which API Gateway writes logs, and the resource that sets the role in API

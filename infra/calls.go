@@ -62,15 +62,15 @@ func checkTriggers(specs []functionSpec) error {
 	return errors.Join(errs...)
 }
 
-// newCalls configures the retries of asynchronous calls of all functions, and creates alarms for schedules that miss
-// their calls. These resources are in a nested stack, because the installation's own stack comes near CloudFormation's
-// limit of 500 resources.
+// newCallHandling configures the retries of asynchronous calls of all functions, and creates alarms for schedules that
+// miss their calls. These resources are in a nested stack, because the installation's own stack comes near
+// CloudFormation's limit of 500 resources.
 //
 // There is no queue between callers and functions. Lambda stores asynchronous calls itself, for as long as the
 // function's declaration says. If a call of a schedule is lost, the next call does the same work. The stream has its
 // own queue for records that fail. A queue before functions would be polled every second of the month, at the
 // operator's cost, and calls could wait in it unnoticed.
-func newCalls(root constructs.Construct, s Settings, fns []*function) error {
+func newCallHandling(root constructs.Construct, s Settings, fns []*function) error {
 	scope := awscdk.NewNestedStack(root, jsii.String("Calls"), &awscdk.NestedStackProps{
 		Description: jsii.String("What becomes of calls that wait for no answer, and of schedules that are not kept"),
 	})

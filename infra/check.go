@@ -77,7 +77,7 @@ func newCheckFunction(stack awscdk.Stack, s Settings) *function {
 	}}
 	out.role = newFunctionRole(stack, id, *name)
 	code := awss3assets.NewAsset(stack, jsii.String(id+"Code"),
-		&awss3assets.AssetProps{Path: jsii.String(s.asset(f.name))})
+		&awss3assets.AssetProps{Path: jsii.String(s.assetFolder(f.name))})
 	props := &awslambda.CfnFunctionProps{
 		FunctionName:  name,
 		Description:   jsii.String(f.description),

@@ -120,7 +120,7 @@ type function struct {
 func newFunction(scope constructs.Construct, s Settings, d data, f functionSpec) *function {
 	id := logicalID(f.name)
 	name := jsii.String(s.functionName(f.name))
-	logs := newFunctionLogs(scope, s, f.name)
+	logs := newFunctionLogGroup(scope, s, f.name)
 	out := &function{functionSpec: f, fullName: *name, statements: d.policyStatements(uniqueGrants(f.uses), f.access)}
 	out.statements = append(out.statements,
 		allow([]any{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.AttrArn()))
@@ -130,7 +130,7 @@ func newFunction(scope constructs.Construct, s Settings, d data, f functionSpec)
 	}
 	out.role = newFunctionRole(scope, id, *name)
 	code := awss3assets.NewAsset(scope, jsii.String(id+"Code"), &awss3assets.AssetProps{
-		Path: jsii.String(s.asset(f.name)),
+		Path: jsii.String(s.assetFolder(f.name)),
 	})
 	variables := s.environment(d)
 	if f.usesModels {
@@ -185,15 +185,16 @@ func newFunctionRole(scope constructs.Construct, id, name string) awsiam.CfnRole
 // functionName returns the name in Lambda of a function of the installation.
 func (s Settings) functionName(name string) string { return "gatewright-" + s.Stage + "-" + name }
 
-// newFunctionLogs creates the log of a function. The function itself need not be in the stack.
-func newFunctionLogs(scope constructs.Construct, s Settings, function string) awslogs.CfnLogGroup {
-	return newLogs(scope, s, logicalID(function)+"Logs", jsii.Sprintf("/aws/lambda/gatewright-%s-%s", s.Stage, function))
+// newFunctionLogGroup creates the log group of a function. The function itself need not be in the stack.
+func newFunctionLogGroup(scope constructs.Construct, s Settings, function string) awslogs.CfnLogGroup {
+	return newLogGroup(scope, s, logicalID(function)+"Logs",
+		jsii.Sprintf("/aws/lambda/gatewright-%s-%s", s.Stage, function))
 }
 
-// newLogs creates a log group. If the stage is protected, the log group is kept when it is removed from the stack. A
-// log group with a fixed name must therefore always be in the stack: after an update without it, a later update could
+// newLogGroup creates a log group. If the stage is protected, the log group is kept when it is removed from the stack.
+// A log group with a fixed name must therefore always be in the stack: after an update without it, a later update could
 // not create it again, because its name would be in use.
-func newLogs(scope constructs.Construct, s Settings, id string, name *string) awslogs.CfnLogGroup {
+func newLogGroup(scope constructs.Construct, s Settings, id string, name *string) awslogs.CfnLogGroup {
 	logs := awslogs.NewCfnLogGroup(scope, &id, &awslogs.CfnLogGroupProps{
 		LogGroupName:    name,
 		RetentionInDays: jsii.Number(s.LogDays),
@@ -292,5 +293,5 @@ func (f *function) allowInvoke(
 	})
 }
 
-// asset returns the folder of a function's code.
-func (s Settings) asset(name string) string { return filepath.Join(s.Assets, name) }
+// assetFolder returns the folder of a function's code.
+func (s Settings) assetFolder(name string) string { return filepath.Join(s.Assets, name) }

@@ -24,7 +24,7 @@ func TestStacksStayBelowLimits(t *testing.T) {
 	specs := growToExpectedSize(functionSpecs(s))
 	var operations []string
 	for _, f := range specs {
-		if err := os.MkdirAll(s.asset(f.name), 0o700); err != nil {
+		if err := os.MkdirAll(s.assetFolder(f.name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range f.routes {

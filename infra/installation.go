@@ -38,8 +38,8 @@ func newInstallation(app awscdk.App, s Settings, specs []functionSpec, services 
 	if !s.servedByFunction() {
 		// The stack contains the logs of the function and of its API even without the function. So they stay readable, and a
 		// later update can add the function again.
-		newFunctionLogs(stack, s, gateway)
-		newAccessLog(constructs.NewConstruct(stack, jsii.String(logicalID(gateway))), s, gateway)
+		newFunctionLogGroup(stack, s, gateway)
+		newAccessLogGroup(constructs.NewConstruct(stack, jsii.String(logicalID(gateway))), s, gateway)
 	}
 	faultAlarm := newGatewayAlarms(alarms, d)
 	if f := byName[gateway]; f != nil {
@@ -47,7 +47,7 @@ func newInstallation(app awscdk.App, s Settings, specs []functionSpec, services 
 		f.alarms = append(f.alarms, faultAlarm)
 	}
 	newReleases(stack, s, d, fns)
-	if err := newCalls(stack, s, fns); err != nil {
+	if err := newCallHandling(stack, s, fns); err != nil {
 		panic(fmt.Sprintf("infra: %v", err)) // checkTriggers has verified the triggers before
 	}
 	newTableAlarms(alarms, d)
@@ -142,10 +142,10 @@ func newServices(
 // newAPIResources creates the routes and the domain of an API. For the management API it also creates the web ACL, if
 // the settings request one. It returns the domain, or nil if the API has none.
 func newAPIResources(
-	rest restAPI, s Settings, name string, routes []route, fns map[string]*function,
+	api restAPI, s Settings, name string, routes []route, fns map[string]*function,
 ) awsapigateway.CfnDomainName {
-	scope, cfnAPI := rest.scope, rest.cfnAPI
-	addRoutes(rest, s, name, routes, fns)
+	scope, cfnAPI := api.scope, api.cfnAPI
+	addRoutes(api, s, name, routes, fns)
 	if name == management {
 		newWAF(scope, s, cfnAPI)
 	}

@@ -64,7 +64,7 @@ func (s Settings) checkVectors() error {
 	if s.DocsEmbeddings == "" {
 		return nil
 	}
-	path := filepath.Join(s.asset(mcpdocs.Group.Name), mcpdocs.VectorsFile)
+	path := filepath.Join(s.assetFolder(mcpdocs.Group.Name), mcpdocs.VectorsFile)
 	file, err := os.ReadFile(path) //nolint:gosec // part of the function's asset
 	if err != nil {
 		return fmt.Errorf("-c docsEmbeddings needs vectors of the documentation by this model: make them with make "+

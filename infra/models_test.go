@@ -127,7 +127,7 @@ func TestVectorsMatchTheModelAndDocumentation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := settingsFor(t, minimalContext(map[string]string{"docsEmbeddings": model}))
 			if tc.file != nil {
-				if err := os.WriteFile(filepath.Join(s.asset(mcpdocs.Group.Name), mcpdocs.VectorsFile), tc.file,
+				if err := os.WriteFile(filepath.Join(s.assetFolder(mcpdocs.Group.Name), mcpdocs.VectorsFile), tc.file,
 					0o600); err != nil {
 					t.Fatal(err)
 				}

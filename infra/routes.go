@@ -135,7 +135,7 @@ type restAPI struct {
 
 // newRESTAPI creates a REST API without routes.
 func newRESTAPI(stack awscdk.Stack, s Settings, name string) restAPI {
-	rest := restAPI{
+	api := restAPI{
 		scope: constructs.NewConstruct(stack, jsii.String(logicalID(name))),
 		properties: &awsapigateway.CfnRestApiProps{
 			Name:                      jsii.Sprintf("gatewright-%s-%s", s.Stage, name),
@@ -145,8 +145,8 @@ func newRESTAPI(stack awscdk.Stack, s Settings, name string) restAPI {
 			DisableExecuteApiEndpoint: jsii.Bool(s.domain(name) != ""),
 		},
 	}
-	rest.cfnAPI = awsapigateway.NewCfnRestApi(rest.scope, jsii.String(restLogicalID(name)), rest.properties)
-	return rest
+	api.cfnAPI = awsapigateway.NewCfnRestApi(api.scope, jsii.String(restLogicalID(name)), api.properties)
+	return api
 }
 
 // addRoutes creates the routes of a REST API and deploys them to a stage.

@@ -89,7 +89,7 @@ func newService(
 	out := &deployedService{serviceSpec: spec, balancer: newBalancer(scope, spec, n)}
 	// When the service is removed from a protected stage, its log is kept, so its name stays in use. If the service is
 	// added again, its nested stack has another id, which makes the name of the new log different.
-	logs := newLogs(scope, s, "TaskLogs",
+	logs := newLogGroup(scope, s, "TaskLogs",
 		awscdk.Fn_Join(jsii.String("-"), &[]*string{jsii.String("/aws/ecs/" + name), stackIDPrefix()}))
 	img, err := image.FromBinary(s.containerBinary(spec.Name), s.goArchitecture())
 	if err != nil {

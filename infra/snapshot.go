@@ -29,21 +29,21 @@ func (sn *snapshot) add(properties any, cfnResource awscdk.CfnResource) {
 //
 // CloudFormation deletes removed resources of an API last, after the deployment of the snapshot. Removed routes
 // therefore still respond for a while: their function reports that the operation does not exist.
-func (sn *snapshot) newStage(rest restAPI, s Settings, name string, throttles *[]any) {
+func (sn *snapshot) newStage(api restAPI, s Settings, name string, throttles *[]any) {
 	stage := &awsapigateway.CfnStageProps{
-		RestApiId: rest.cfnAPI.Ref(), StageName: jsii.String(s.Stage),
+		RestApiId: api.cfnAPI.Ref(), StageName: jsii.String(s.Stage),
 		// API Gateway would send the whole URL of a request with its query, and the client's address and user agent, to
 		// X-Ray. Lambda sends none of that.
 		TracingEnabled: jsii.Bool(false),
 		MethodSettings: throttles,
 	}
-	logDependency := addAccessLog(rest, s, name, stage)
-	id := deploymentID(rest.scope, append([]any{rest.properties, stage, s.domain(name)}, sn.parts...))
-	cfnDeployment := awsapigateway.NewCfnDeployment(rest.scope, &id,
-		&awsapigateway.CfnDeploymentProps{RestApiId: rest.cfnAPI.Ref()})
+	logDependency := addAccessLog(api, s, name, stage)
+	id := deploymentID(api.scope, append([]any{api.properties, stage, s.domain(name)}, sn.parts...))
+	cfnDeployment := awsapigateway.NewCfnDeployment(api.scope, &id,
+		&awsapigateway.CfnDeploymentProps{RestApiId: api.cfnAPI.Ref()})
 	cfnDeployment.Node().AddDependency(sn.dependencies...)
 	stage.DeploymentId = cfnDeployment.Ref()
-	cfnStage := awsapigateway.NewCfnStage(rest.scope, jsii.String("Stage"), stage)
+	cfnStage := awsapigateway.NewCfnStage(api.scope, jsii.String("Stage"), stage)
 	if logDependency != nil {
 		cfnStage.Node().AddDependency(logDependency)
 	}

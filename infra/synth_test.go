@@ -83,10 +83,10 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 		names = append(names, f.name)
 	}
 	for _, name := range names {
-		if err := os.MkdirAll(s.asset(name), 0o700); err != nil {
+		if err := os.MkdirAll(s.assetFolder(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(s.asset(name), "bootstrap"), nil, 0o700); err != nil {
+		if err := os.WriteFile(filepath.Join(s.assetFolder(name), "bootstrap"), nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func allFunctions(s Settings) []functionSpec { return append(functionSpecs(s), s
 // writeAsset creates the empty asset folder of an invented function.
 func writeAsset(t *testing.T, s Settings, function string) {
 	t.Helper()
-	if err := os.MkdirAll(s.asset(function), 0o700); err != nil {
+	if err := os.MkdirAll(s.assetFolder(function), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }

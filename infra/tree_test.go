@@ -97,7 +97,7 @@ func TestOperationsDoNotMoveOtherPaths(t *testing.T) {
 // withFunction returns a function with these operations, and creates its asset folder.
 func (s Settings) withFunction(t *testing.T, name string, operations ...api.Declaration) functionSpec {
 	t.Helper()
-	if err := os.MkdirAll(s.asset(name), 0o700); err != nil {
+	if err := os.MkdirAll(s.assetFolder(name), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return functionSpec{name: name, timeout: requestTimeout, memory: 128, routes: operations}

@@ -26,7 +26,7 @@ type clients struct {
 	items     *dynamodb.Client // for store.Table: without retries of the SDK, because store.Table retries itself
 	functions *lambda.Client
 	objects   *s3.Client
-	keys      *kms.Client
+	kms       *kms.Client
 }
 
 // newClients creates the clients with the credentials of the environment. It sends no request.
@@ -39,7 +39,7 @@ func newClients(getenv func(string) string) (clients, error) {
 		region: sdk.Region,
 		stacks: cloudformation.NewFromConfig(sdk), tables: dynamodb.NewFromConfig(sdk),
 		items:     store.Connect(sdk, aws.ToString(sdk.BaseEndpoint)),
-		functions: lambda.NewFromConfig(sdk), keys: kms.NewFromConfig(sdk),
+		functions: lambda.NewFromConfig(sdk), kms: kms.NewFromConfig(sdk),
 		objects: s3.NewFromConfig(sdk, func(o *s3.Options) { o.UsePathStyle = sdk.BaseEndpoint != nil }),
 	}, nil
 }

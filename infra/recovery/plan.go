@@ -231,7 +231,7 @@ const (
 // checkKMSKey returns an error if the KMS key is unusable: this key wraps the root key, without which no secret can be
 // unsealed and no credential can be recognized.
 func (w *work) checkKMSKey(ctx context.Context, id string) error {
-	out, err := w.keys.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &id})
+	out, err := w.kms.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &id})
 	if isNotFound(err) {
 		return fmt.Errorf("KMS has no key %s in %s, and without it nothing of the installation opens: an export "+
 			"(docs/aws.md, \"Move to another region\") is the way back", id, w.region)

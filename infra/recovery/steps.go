@@ -175,7 +175,7 @@ func (w *work) parts(s stack, tableName string) installation.Parts {
 	}
 	table := store.New(store.NewDynamoDB(w.items, tableName), store.Options{Random: rand.Reader, Now: w.now})
 	return installation.Parts{
-		Table: table, Key: rootkey.New(w.keys, s.key, table, w.now), Random: rand.Reader, Now: w.now,
+		Table: table, Key: rootkey.New(w.kms, s.key, table, w.now), Random: rand.Reader, Now: w.now,
 		IDs: ids.NewSource(rand.Reader, w.now), Log: slog.New(slog.DiscardHandler),
 	}
 }

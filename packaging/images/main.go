@@ -61,13 +61,13 @@ type program struct {
 	contents image.Contents
 }
 
-// server is the name of the product's binary, in an image and in the folder of the binaries.
-const server = "gatewright-server"
+// serverBinary is the name of the product's binary, in an image and in the folder of the binaries.
+const serverBinary = "gatewright-server"
 
 // programs returns the programs that get an image: the product and the services.
 func programs(tree, command string) []program {
-	list := []program{{"gatewright", server, "The whole product on one machine.", image.Contents{
-		Path: "/" + server, Command: strings.Fields(command),
+	list := []program{{"gatewright", serverBinary, "The whole product on one machine.", image.Contents{
+		Path: "/" + serverBinary, Command: strings.Fields(command),
 		// Temporary files are in the data folder, because no other folder is writable.
 		Env:     []string{config.VarDataDir + "=" + dataDir, "TMPDIR=" + dataDir},
 		Volumes: []string{dataDir}, Ports: []string{"80/tcp", "443/tcp"},

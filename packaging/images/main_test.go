@@ -40,14 +40,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// product returns the folder with the images of the product and of the services for this machine's architecture. They are
-// built from this checkout, once for all tests.
+// product returns the folder with the images of the product and of the services for this machine's architecture. They
+// are built from this checkout, once for all tests.
 var product = sync.OnceValues(func() (string, error) {
 	folder, err := shared()
 	if err != nil {
 		return "", err
 	}
-	packages := map[string]string{server: "./cmd/gatewright-server"}
+	packages := map[string]string{serverBinary: "./cmd/gatewright-server"}
 	for _, s := range functions.Services() {
 		packages[filepath.Join(s.Name, "container")] = "./functions/" + s.Name + "/container"
 	}
@@ -83,7 +83,7 @@ func TestImagesAreReproducible(t *testing.T) {
 	tree := filepath.Join(t.TempDir(), "another", "and-deeper")
 	checkout(t, tree)
 	binaries := filepath.Join("dist", runtime.GOARCH)
-	targets := []string{filepath.Join(binaries, server)}
+	targets := []string{filepath.Join(binaries, serverBinary)}
 	for _, s := range functions.Services() {
 		targets = append(targets, filepath.Join(binaries, s.Name, "container"))
 	}
