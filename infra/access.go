@@ -7,11 +7,11 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// These are DynamoDB's actions on items, by kind of access. IAM knows the partition key of each call
-// (dynamodb:LeadingKeys), and of each part of a transaction or a batch. See "Using IAM policy conditions for
+// These are DynamoDB's actions on items, by kind of access. IAM knows the partition keys of a call
+// (dynamodb:LeadingKeys), also of each part of a transaction or a batch. See "Using IAM policy conditions for
 // fine-grained access control" in the developer guide of DynamoDB, and the table of actions in the Service
-// Authorization Reference. A Scan has no partition key: a function that declares a scan can read the whole table. The
-// due index (targetDueIndex) has a separate statement without a condition, because it contains only keys of records.
+// Authorization Reference. Only a Scan has none, so a function that declares a scan can read the whole table. The due
+// index (targetDueIndex) has a separate statement without a condition, because it contains only keys of records.
 var (
 	scanActions  = []any{"dynamodb:Scan"}
 	readActions  = []any{"dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"}

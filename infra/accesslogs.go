@@ -25,7 +25,7 @@ func accessLine() *string {
 		"milliseconds":   "$context.responseLatency", "bytes": "$context.responseLength",
 	})
 	if err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // texts are always valid
+		panic(fmt.Sprintf("infra: %v", err)) // cannot happen: a map of texts always has a JSON form
 	}
 	return jsii.String(string(line))
 }

@@ -19,7 +19,8 @@ func awsOnly() []trigger.Function {
 	}
 }
 
-// hookSpec returns the function that CodeDeploy calls before a version of another function gets traffic.
+// hookSpec returns the specification of the function that CodeDeploy calls before a version of another function gets
+// traffic.
 func (s Settings) hookSpec() functionSpec {
 	f := releasecheck.Function
 	return functionSpec{

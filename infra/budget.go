@@ -8,8 +8,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// These are the percentages of a month's budget at which topics are notified. One is for the costs so far, the other
-// for the costs that AWS forecasts for the month.
+// Topics are notified if the costs so far are more than spentPercent of a month's budget, and if the costs that AWS
+// forecasts for the month are more than forecastPercent of it.
 const (
 	spentPercent    = 80
 	forecastPercent = 100

@@ -39,7 +39,7 @@ func newCheck(app awscdk.App, s Settings, installation awscdk.Stack) {
 	}
 	f := newCheckFunction(stack, s)
 	if err := newSchedule(stack, s, f, *f.triggers[0].Schedule); err != nil {
-		panic(fmt.Sprintf("infra: %v", err)) // the code declares the function wrongly; no setting can cause it
+		panic(fmt.Sprintf("infra: %v", err)) // only a wrong declaration in the code can cause it
 	}
 	newRetries(stack, s, f)
 	newCheckAlarms(stack, s)

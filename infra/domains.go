@@ -20,8 +20,8 @@ func (s Settings) domain(api string) string {
 }
 
 // newDomain creates the domain name of an API. It returns nil if the settings have no domain for the API, and for an
-// emulator. The owner of the zone creates the DNS record, for which the target is an output of the stack. Only if the
-// settings name the gateway's zone, newDNSRecords creates the record of the gateway's domain.
+// emulator. The owner of the zone creates the DNS record, and finds the target of the record in an output of the stack.
+// newDNSRecords creates only the record of the gateway's domain, if the settings name its zone.
 func newDomain(
 	scope constructs.Construct, s Settings, name string, cfnAPI awsapigateway.CfnRestApi,
 ) awsapigateway.CfnDomainName {

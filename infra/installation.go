@@ -109,7 +109,7 @@ func newFunctions(
 	for _, f := range specs {
 		deployed := newFunction(stack, s, d, f)
 		if err := newTriggers(stack, s, d, deployed); err != nil {
-			panic(fmt.Sprintf("infra: %v", err)) // a declaration in the code is wrong; no setting can cause it
+			panic(fmt.Sprintf("infra: %v", err)) // only a wrong declaration in the code can cause it
 		}
 		deployed.allowDeadLetters(s)
 		deployed.newPolicy(stack)
@@ -152,7 +152,8 @@ func newAPIResources(
 	return newDomain(scope, s, name, cfnAPI)
 }
 
-// gatewayRoutes returns routes for all paths to the function that serves deployments, nil if there is none.
+// gatewayRoutes returns the routes that lead all paths to the function that serves deployments. It returns nil if there
+// is no such function.
 func gatewayRoutes(specs []functionSpec) []route {
 	for _, f := range specs {
 		for _, e := range f.triggers {

@@ -9,8 +9,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// New tasks get canaryPercent of the new connections for canaryMinutes, like the calls of a function's new version
-// (release.go). Then they get all new connections. The old tasks remain for another canaryMinutes.
+// With the setting canary, new tasks get canaryPercent of the new connections for canaryMinutes, like the calls of a
+// function's new version (release.go). Then they get all new connections. The old tasks remain for another
+// canaryMinutes.
 const (
 	canaryPercent = 10
 	canaryMinutes = 5

@@ -31,7 +31,7 @@ type serviceSpec struct {
 	maxTasks int
 }
 
-// autoscales reports whether the number of tasks follows the load, starting from Copies.
+// autoscales reports whether the number of tasks follows the load, between Copies and maxTasks.
 func (ss serviceSpec) autoscales() bool { return ss.maxTasks > 0 }
 
 // serviceSpecs returns the services that the settings request. Services cost money even without traffic.
@@ -225,7 +225,7 @@ func (s Settings) containerDefinition(
 	return out
 }
 
-// containerBinary returns the file of a service's binary.
+// containerBinary returns the path of a service's binary.
 func (s Settings) containerBinary(name string) string {
 	return filepath.Join(s.Assets, name, "container")
 }

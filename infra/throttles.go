@@ -162,8 +162,8 @@ func (t throttle) methodSettings(path, method string) *awsapigateway.CfnStage_Me
 	return out
 }
 
-// maxReserved returns the largest reservation of a function with operations. All of these functions have the same
-// reservation.
+// maxReserved returns the reservation of the functions with operations, which is the same for all of them. It returns 0
+// if there are no such functions.
 func (s Settings) maxReserved(fns map[string]*function) (n int) {
 	for _, f := range fns {
 		if len(f.routes) > 0 {

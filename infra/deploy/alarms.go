@@ -8,9 +8,9 @@ import (
 )
 
 // checkAlarmRecipients checks a protected installation whose alarms would notify nobody. It returns an error if the
-// installation is deployed for the first time, if its alarms notify somebody now, or if its stage's file has changed
-// since the last deployment. It only warns if the file has not changed, so that a new release can be deployed. A file
-// counts as unchanged if an earlier release deployed the installation and recorded no digest.
+// installation is deployed for the first time, if the alarms of the deployed stack notify somebody, or if its stage's
+// file has changed since the last deployment. It only warns if the file has not changed, so that a new release can be
+// deployed. A file counts as unchanged if an earlier release deployed the installation and recorded no digest.
 func (d deployment) checkAlarmRecipients(deployed, planned removals.Stack) error {
 	if alarms, notifying := planned.Alarms(); !planned.Protected || alarms == 0 || notifying > 0 {
 		return nil

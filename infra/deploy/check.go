@@ -149,6 +149,7 @@ func (d deployment) storedKeyID(ctx context.Context, parameters parameterStore) 
 	return id, nil
 }
 
+// storeKey stores the text of a key in Parameter Store, and the id of the key in the description of the parameter.
 func (d deployment) storeKey(ctx context.Context, parameters parameterStore, key accounts.Out) error {
 	name, description := syntheticcheck.Parameter(d.stage), descriptionPrefix+key.ID
 	_, err := parameters.PutParameter(ctx, &ssm.PutParameterInput{

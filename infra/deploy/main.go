@@ -57,8 +57,8 @@ var errRefused = errors.New("nothing was deployed")
 // deployment has the options of a deployment and the tools that it uses.
 type deployment struct {
 	stage string
-	// checkRegion is the region of the synthetic check if this deployment is that of the check's stack (check.go). It
-	// is "" in the deployment of the installation's stack.
+	// In the deployment of the synthetic check's stack (check.go), checkRegion is the region of the check. In the
+	// deployment of the installation's stack, it is "".
 	checkRegion string
 	// allowedRemovals are the names of the removals that the operator allows (REMOVE).
 	allowedRemovals []string

@@ -163,7 +163,7 @@ func (p preflight) query(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// hasErrorCode reports whether the AWS command line has printed an error of AWS with this code.
+// hasErrorCode reports whether err is an error of the AWS command line that contains this error code of AWS.
 func hasErrorCode(err error, code string) bool {
 	return err != nil && strings.Contains(err.Error(), "("+code+")")
 }
@@ -232,7 +232,7 @@ func bootstrapFindings(ctx context.Context, p preflight) ([]string, error) {
 
 // These limits of Lambda are from https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html.
 const (
-	// minUnreserved is the concurrency of an account that cannot be reserved.
+	// minUnreserved is the part of an account's concurrency that cannot be reserved.
 	minUnreserved = 100
 	// defaultConcurrency is the default quota of an account. A new account has less, and has to request it.
 	defaultConcurrency = 1000

@@ -83,7 +83,7 @@ type request struct {
 	// revivedPolicy says what to do with credentials that were revoked or deleted since the moment, and are valid again
 	// in the restored table: keep or revoke. It is "" if the operator has not decided yet.
 	revivedPolicy string
-	// gatewayToo also stops the gateway while the table is restored.
+	// gatewayToo says that the restore also stops the gateway's function.
 	gatewayToo bool
 	// dryRun only shows the plan. confirmed skips the confirmation. abandon ends an incomplete restore (abandonRestore).
 	dryRun, confirmed, abandon bool

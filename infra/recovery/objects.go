@@ -14,8 +14,9 @@ type version struct {
 }
 
 // markersToRemove returns the delete markers whose removal restores an object that existed at some time between from
-// and to. These are the markers above the newest version with content. That version can be later than to: its content
-// is the same, since an object's key is the digest of its content. versions are sorted, newest first.
+// and to. These are the markers above the newest version with content. That version can be later than to: an object's
+// key is the digest of its content, so all versions have the same content. Only the root key that seals an artifact can
+// differ (restoreArtifacts). versions are sorted, newest first.
 //
 // The times of S3 are whole seconds. A deletion within the same second as the moment counts as later, so that in doubt
 // an object is restored.

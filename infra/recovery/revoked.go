@@ -20,8 +20,9 @@ import (
 )
 
 // findRevived returns the credentials that are valid in the restored table, but are missing in the old table or expire
-// earlier there. These credentials were revoked, rolled or deleted since the moment. It leaves out a tunnel that was
-// changed in the restored table after the moment, because an earlier run has rotated its token.
+// earlier there. restored and before are the surveys of the two tables. These credentials were revoked, rolled or
+// deleted since the moment. It leaves out a tunnel that was changed in the restored table after the moment, because an
+// earlier run has rotated its token.
 func (w *work) findRevived(restored, before survey, moment time.Time) (out []credential) {
 	now := w.now()
 	for key, c := range restored.credentials {
@@ -51,9 +52,10 @@ func (w *work) findRevived(restored, before survey, moment time.Time) (out []cre
 var errSeparateRotations = errors.New("the root keys of both tables were rotated apart, so that nobody knows which " +
 	"keys were revoked since: they open what they opened then. REVIVED=keep goes on with that")
 
-// normalizeHashes converts the hashes of API keys and tunnel tokens so that those of both tables are comparable. A
-// rotation of the root key since the moment changes these hashes. It returns errSeparateRotations if neither table's
-// root key descends from the other's.
+// normalizeHashes converts the hashes of API keys and tunnel tokens in surveys, so that those of both tables are
+// comparable. restored and before are the installations that use the restored and the old table. A rotation of the root
+// key since the moment changes these hashes. It returns errSeparateRotations if neither table's root key descends from
+// the other's.
 func normalizeHashes(ctx context.Context, restored, before installation.Parts, surveys ...survey) error {
 	from, err := rootKeysOf(ctx, restored)
 	if errors.Is(err, rootkey.ErrNoRootKey) {

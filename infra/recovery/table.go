@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// restoredTag is the tag of a restored table whose value says from where it was restored (plan.origin).
+// restoredTag is the tag of a restored table whose value says what the table was restored from (plan.origin).
 const restoredTag = "gatewright:restored-of"
 
 // recoveryDays is the period of the restored table's point-in-time recovery, in days. Package infra sets the same
