@@ -130,8 +130,8 @@ const (
 	balancerLoss = "a load balancer whose name clients connect to, with what answers behind it,"
 )
 
-// apiSetting returns the setting that can remove an API. No setting removes the management API: for it, apiSetting
-// returns the logical id.
+// apiSetting returns the setting whose change can remove an API. No setting removes the management API: for it,
+// apiSetting returns the logical id.
 func apiSetting(path, id string, _ Resource) string {
 	if servesDeployments(path, id) {
 		return gatewaySetting

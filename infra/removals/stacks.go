@@ -42,9 +42,9 @@ var ErrDeleteFailed = errors.New("CloudFormation could not delete all of it, and
 // update such a stack before it is rolled back.
 var ErrPaused = errors.New("CloudFormation has stopped before its end, and does not update it")
 
-// Deployed reads the stack with a name from AWS. A stack that does not exist, or whose creation failed, has no
-// templates. The error is ErrBusy while the stack changes, ErrDeleteFailed if its deletion failed, and ErrPaused if it
-// must be rolled back first.
+// Deployed reads the stack with a name from AWS. A stack that does not exist, or whose creation failed and was rolled
+// back, has no templates. The error is ErrBusy while the stack changes, ErrDeleteFailed if its deletion failed, and
+// ErrPaused if it must be rolled back first.
 func Deployed(ctx context.Context, client CloudFormation, name string) (Stack, error) {
 	out := Stack{Templates: map[string]Template{}}
 	stacks, err := describe(ctx, client, name)
