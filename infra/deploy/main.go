@@ -84,7 +84,6 @@ type deployment struct {
 	consistencyDelay time.Duration
 }
 
-// run deploys or deletes an installation, as the arguments say.
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -449,8 +448,7 @@ func (d deployment) checkRemovals(ctx context.Context, targets []*target) (err e
 	return nil
 }
 
-// confirm requests a confirmation, and returns a refusal if the operator does not confirm. It also returns a refusal
-// when ctx ends while it waits for the input.
+// confirm requests a confirmation. It returns a refusal without one, also when ctx ends while it waits.
 func (d deployment) confirm(ctx context.Context) error {
 	if d.yes {
 		return nil
