@@ -303,7 +303,7 @@ func TestTemplateContainsNoAccount(t *testing.T) {
 func withAddedFunctions(t *testing.T) (assembly, []functionSpec) {
 	t.Helper()
 	functions := func(s Settings) []functionSpec {
-		added := functionSpec{name: "added", timeout: time.Minute, memory: 128, triggers: []trigger.Event{
+		added := functionSpec{name: "added", timeout: time.Minute, memoryMB: 128, triggers: []trigger.Event{
 			{ObjectCreated: "truststore/"},
 			{StreamRecords: true},
 			{Schedule: &trigger.Schedule{Name: "often", Interval: 10 * time.Minute}},

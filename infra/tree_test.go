@@ -100,7 +100,7 @@ func (s Settings) withFunction(t *testing.T, name string, operations ...api.Decl
 	if err := os.MkdirAll(s.assetFolder(name), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return functionSpec{name: name, timeout: requestTimeout, memory: 128, routes: operations}
+	return functionSpec{name: name, timeout: requestTimeout, memoryMB: 128, routes: operations}
 }
 
 // apiResourceJSON returns the properties of all resources of API Gateway except deployments, by stack and logical id.

@@ -299,7 +299,7 @@ func TestProgramsContainNoTemplates(t *testing.T) {
 		t.Fatal(err)
 	}
 	binaries := filepath.Join(folder, "binaries", runtime.GOARCH)
-	files := []string{client, filepath.Join(binaries, server)}
+	files := []string{client, filepath.Join(binaries, serverBinary)}
 	for _, s := range functions.Services() {
 		files = append(files, filepath.Join(binaries, s.Name, "container"))
 	}

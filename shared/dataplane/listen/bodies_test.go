@@ -73,7 +73,8 @@ func TestSlowestBodyIsEvicted(t *testing.T) {
 			clients = append(clients, p.dial(t).send(head+string(make([]byte, min(5000+4000*i, 9000)))))
 			time.Sleep(time.Second)
 		}
-		clients[0].send(string(make([]byte, 4900))) // the second body is now the slowest
+		clients[0].send(string(make([]byte, 4900)))
+		synctest.Wait() // the listener has counted these bytes, so the second body is now the slowest
 		response, _ := p.dial(t).send(head + string(make([]byte, 10_000))).readResponse()
 		if response.StatusCode != http.StatusOK {
 			t.Errorf("POST(new body) status = %d, want 200", response.StatusCode)
