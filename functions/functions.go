@@ -1,12 +1,12 @@
 // Package functions lists the parts of an installation: the groups of operations that functions serve, the functions
-// that events call, and the services that run all the time. Each subfolder except functionstest has a group of
-// operations or a function that events call, with a main package for Lambda, or a service, with a main package for a
-// container. The local process, the description of the infrastructure, the OpenAPI document and the MCP server use
-// these lists.
+// that events call, and the services that run all the time. Each subfolder except functionstest has one or more of
+// these: a group of operations or a function that events call, both with a main package for Lambda (folder lambda), or
+// a service, with a main package for a container (folder container). The local process, the description of the
+// infrastructure, the OpenAPI document and the MCP server use these lists.
 //
 // The package has no logic. A group that is added here appears everywhere. Functions that only an installation in AWS
-// has are not in these lists, so that the server does not link them. infra lists them (awsOnly). Read functions.go, the
-// only file outside tests.
+// has are not in these lists, so that the local process does not link them. Package infra lists them (awsOnly). Read
+// functions.go: all other files are tests.
 package functions
 
 import (
@@ -56,7 +56,7 @@ func Groups() []Group { return append(resourceGroups(), MCP()) }
 // MCP returns the group of the MCP server, whose tools are the operations of all other groups.
 func MCP() Group {
 	toolGroups := resourceGroups()
-	group, bind := mcp.NewGroup(described(toolGroups), func(p installation.Parts) (routes []api.Route) {
+	group, bind := mcp.NewGroup(apiGroupsOf(toolGroups), func(p installation.Parts) (routes []api.Route) {
 		for _, g := range toolGroups {
 			routes = append(routes, g.Bind(p)...)
 		}
@@ -90,9 +90,9 @@ func resourceGroups() []Group {
 }
 
 // APIGroups returns the declarations of all groups, for api.Document.
-func APIGroups() []api.Group { return described(Groups()) }
+func APIGroups() []api.Group { return apiGroupsOf(Groups()) }
 
-func described(groups []Group) []api.Group {
+func apiGroupsOf(groups []Group) []api.Group {
 	out := make([]api.Group, 0, len(groups))
 	for _, g := range groups {
 		out = append(out, g.Group)
@@ -120,15 +120,15 @@ func Triggered() []Function {
 	}
 }
 
-// Service is a service that runs as long as the installation.
+// Service is a service: a process that runs all the time.
 type Service struct {
 	service.Service
-	// Open creates the service's process. address is the address at which other copies of the service reach this
-	// process, "" if there are no other copies.
+	// Open creates the service's process. address is the address at which other copies of the service reach this process,
+	// or "" if there are no other copies.
 	Open func(p installation.Parts, address string) (service.Process, error)
 }
 
-// Services returns the services, which run all the time, in addition to the functions.
+// Services returns the services.
 func Services() []Service {
 	return []Service{{relay.Service, relay.Open}, {gateway.ProcessService, gateway.OpenProcess}}
 }

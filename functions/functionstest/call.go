@@ -29,17 +29,18 @@ type Response struct {
 	Dump string
 }
 
-// Call sends a request with a caller's key. If key is the token of a session, Call sends it as a cookie, as a page
+// Call sends a request with an account key. If key is the token of a session, Call sends it as a cookie, as a browser
 // does. If key is "", Call sends no credential. headers has further headers: a name, its value, and so on. Call fails
-// the test if the operation responds with a status or has a use that its declaration does not list. checkDeclared has
-// the exceptions. So each call also checks that the OpenAPI document and the grants are complete.
+// the test if the declaration of the operation does not list the status of the response or a use that Call recorded;
+// checkDeclared describes the exceptions. So each call also checks that the OpenAPI document and the grants are
+// complete.
 func (fx *Fixture) Call(key, method, path, body string, headers ...string) Response {
 	fx.Helper()
 	return fx.call(fx.Context(), true, key, method, path, body, headers...)
 }
 
 // CallContext works like Call, but sends the request with ctx, for example within another request (api.WithCall). It
-// does not compare the status and the uses with the declaration, because those of a dry run differ from it.
+// does not compare the status and the uses with the declaration, because a dry run has another status and other uses.
 func (fx *Fixture) CallContext(ctx context.Context, key, method, path, body string, headers ...string) Response {
 	fx.Helper()
 	return fx.call(ctx, false, key, method, path, body, headers...)
@@ -79,7 +80,10 @@ func (fx *Fixture) call(ctx context.Context, check bool, key, method, path, body
 	}
 }
 
-// checkDeclared compares the status and the uses of a call with the declaration of the request's operation.
+// checkDeclared compares the status and the uses of a call with the declaration of the request's operation. Three
+// things need not be declared: the status 304 of a read of one object, the separate audit record of a refused request
+// or of an operation that contains requests, and the uses that EnableBackground adds. checkDeclared does not check
+// requests that reach no operation.
 func (fx *Fixture) checkDeclared(r *http.Request, status int, uses []api.Use) {
 	fx.Helper()
 	_, pattern := fx.routing.mux.Handler(r)
@@ -93,10 +97,10 @@ func (fx *Fixture) checkDeclared(r *http.Request, status int, uses []api.Use) {
 			d.ID, status, r.Method, r.URL)
 	}
 	for _, use := range uses {
-		// The audit record of a refused request has no change to be committed with.
+		// A refused request changes nothing, so its audit record is committed alone.
 		separateAudit := use == separateAuditRecord && (status >= http.StatusBadRequest || d.ContainsRequests)
-		background := fx.background && slices.Contains(d.OptionalUses(), use)
-		if !separateAudit && !background && !slices.Contains(d.Uses, use) {
+		optional := fx.background && slices.Contains(d.OptionalUses(), use)
+		if !separateAudit && !optional && !slices.Contains(d.Uses, use) {
 			fx.Errorf("%s does %q for %s %s, want a use that it declares: list it in Uses", d.ID, use, r.Method, r.URL)
 		}
 	}
@@ -110,9 +114,9 @@ func (fx *Fixture) CallAs(key string) func(method, path, body string) Response {
 	}
 }
 
-// Want fails the test unless the response has the status and contains each of the texts. A text from { to }, a JSON
-// object, must be the whole body. In a problem document, Want searches only the result of Message, because the document
-// also contains the request's path. A 204 must have no body.
+// Want fails the test unless the response has the status and contains each of the texts. A text that begins with { and
+// ends with } is a JSON object, and must be the whole body. In a problem document, Want searches only the result of
+// Message, because the document also contains the request's path. A response with status 204 must have no body.
 func (r Response) Want(status int, texts ...string) Response {
 	r.t.Helper()
 	if r.Status != status {
@@ -247,7 +251,7 @@ func (v Value) String() string {
 // omit the names of fields: vet requires the names for named types of other packages.
 type Case = struct {
 	Name string
-	// Key is the caller's key, or "" for none.
+	// Key is an account key or the token of a session, or "" for no credential.
 	Key          string
 	Method, Path string
 	Body         string
@@ -256,7 +260,7 @@ type Case = struct {
 	Want   string
 }
 
-// Run makes the call of each case in its own copy of the fixture, so that no case depends on another.
+// Run makes the call of each case in a new copy of the fixture, so that no case depends on another.
 func (fx *Fixture) Run(t *testing.T, cases []Case) {
 	t.Helper()
 	for _, c := range cases {

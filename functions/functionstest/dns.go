@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/customdomains"
 )
 
-// resolver is the DNS of a fixture.
+// resolver is the DNS of a fixture. It looks up TXT records with Fixture.DNS or, if that is nil, with proofs.
 type resolver struct{ fx *Fixture }
 
 var _ installation.Resolver = resolver{}

@@ -1,17 +1,18 @@
 // Package functionstest is the harness for tests of one or more groups of operations. It has a Fixture (an installation
-// in memory with the routes of the groups), callers (account keys with any permissions), calls, and checks of
+// in memory with the routes of the groups), authenticator (account keys with any permissions), calls, and checks of
 // responses.
 //
 //	fx := functionstest.New(t, projects.Bind)
 //	key := fx.CreateAccount("acme")
 //	fx.Call(key, "GET", "/v1/projects", "").Want(200, `"total":0`)
 //
-// The fixture is not a fake. All code between the request and the table is that of the product. The fixture replaces
-// only the table, the bucket, the root key, DNS, the clock and the random numbers. It records how a call uses the
-// table, the bucket and the root key, so that a test can compare the uses with a declaration.
+// The fixture is not a fake: calls run the code of the product. The fixture replaces only the table, the bucket, the
+// root key, DNS, the clock, the random numbers and the log. It records how a call uses the table, the bucket and the
+// root key. So each call can compare these uses with the declaration of its operation.
 //
-// Read fixture.go, then call.go. uploads.go uploads archives, runs their builds and other durable operations, and sends
-// the requests for the sample events of package events. uses.go records uses.
+// Read fixture.go, then call.go. uploads.go uploads archives, runs their builds and other durable operations, and has
+// the client with which package events creates its sample objects. uses.go records uses. routing.go finds the group of
+// a request, and dns.go has the TXT records of custom domains.
 package functionstest
 
 import (
@@ -73,8 +74,8 @@ func (rootKey) Root(context.Context) ([]byte, error) {
 	return []byte("the root key of every world, 32 B"[:32]), nil
 }
 
-// New creates an empty fixture that serves the operations of some groups. All fixtures of a test use the same sequence
-// of random numbers.
+// New creates an empty fixture that serves the operations of some groups. All fixtures that New creates in a test use
+// the same sequence of random numbers.
 func New(t testing.TB, binds ...Bind) *Fixture {
 	t.Helper()
 	return NewRouting(binds...).New(t)
@@ -114,15 +115,16 @@ func newFixture(
 	return fx
 }
 
-// UseLiveClock makes the fixture use time.Now as its clock: in a synctest bubble, the clock of the bubble. The clocks
-// of its copies do not advance.
+// UseLiveClock makes the fixture use time.Now as its clock. In a synctest bubble, that is the clock of the bubble.
+// Copies of the fixture do not use time.Now: their clocks begin an hour after the time at which they were made.
 func (fx *Fixture) UseLiveClock() *Fixture {
 	fx.liveClock = true
 	return fx
 }
 
-// EnableBackground makes the fixture do the work that a process does in addition to a request: it records the last use
-// of keys and counts their requests. Most tests do not want these uses. Copies do not do this work.
+// EnableBackground makes the fixture also do what a process does in addition to a request: record when keys and
+// sessions were last used, and count requests for rate limits. This is off by default, because it adds reads and writes
+// of the table to each call. Copies do not do it.
 func (fx *Fixture) EnableBackground() *Fixture {
 	fx.background = true
 	fx.Restart()
@@ -138,29 +140,30 @@ func (fx *Fixture) UseSingleServer() *Fixture {
 }
 
 // Copy returns a fixture with the same table and bucket, an hour later and with empty caches. Changes in one fixture
-// are not visible in the other. All copies of a test use the same sequence of random numbers.
+// are not visible in the other. All copies, in all tests, use the same sequence of random numbers.
 func (fx *Fixture) Copy(t testing.TB) *Fixture {
 	t.Helper()
 	return newFixture(t, fx.Items.Clone(), fx.Objects, fx.Parts.Now().Add(time.Hour),
 		rand.NewChaCha8(sha256.Sum256([]byte("a copy"))), fx.routing)
 }
 
-// Restart replaces the processes of the fixture: their caches are empty, and their request IDs begin again. So two
-// fixtures with different histories return the same bytes for the same request at the same time.
+// Restart replaces the processes of the fixture. The new processes have empty caches, and the sequence of their request
+// IDs depends only on the time of the restart. So two fixtures with the same items return the same bytes for the same
+// read at the same time, even if different requests came before the restart.
 func (fx *Fixture) Restart() {
 	parts := fx.Parts
 	service := sessions.Open(parts, accounts.Open(parts))
-	var callers api.Authenticator = service
+	var authenticator api.Authenticator = service
 	if fx.background {
 		parts.Rates = allowance.NewRates(parts.Table, parts.Now)
 	} else {
-		callers = struct {
+		authenticator = struct {
 			api.Authenticator
 			api.SessionAuthenticator
 		}{service, service}
 	}
 	parts.IDs = ids.NewSource(rand.NewChaCha8(sha256.Sum256([]byte(parts.Now().String()))), parts.Now)
-	fx.handler = fx.routing.handler(fx.Parts, parts, callers, fx.singleServer)
+	fx.handler = fx.routing.handler(fx.Parts, parts, authenticator, fx.singleServer)
 }
 
 // CreateAccount creates an account and returns its full-access key.
@@ -168,7 +171,7 @@ func (fx *Fixture) CreateAccount(name string) (key string) {
 	fx.Helper()
 	_, key, err := accounts.Open(fx.Parts).Create(fx.Context(), name)
 	if err != nil {
-		fx.Fatalf("make the account %s: %v", name, err)
+		fx.Fatalf("create the account %s: %v", name, err)
 	}
 	return key
 }
@@ -204,7 +207,7 @@ func (fx *Fixture) CreateKeyWith(account string, spec accounts.Spec) (key string
 	fx.Helper()
 	_, key, err := accounts.Open(fx.Parts).CreateKey(fx.Context(), account, spec)
 	if err != nil {
-		fx.Fatalf("make a key of %s: %v", account, err)
+		fx.Fatalf("create a key of %s: %v", account, err)
 	}
 	return key
 }

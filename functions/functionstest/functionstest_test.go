@@ -252,7 +252,7 @@ func TestUsesRecordEffects(t *testing.T) {
 		},
 		{
 			"a refusal", func() { fx.Call(key, "POST", projectsPath, `{"name":"-"}`).Want(422) },
-			[]api.Use{api.PutItem, "table: an audit record apart from its change, which only a refused one is"},
+			[]api.Use{api.PutItem, "table: a separate audit record, which only a refused request may write"},
 			0, 0, 1, // the audit record of the refusal
 		},
 		{

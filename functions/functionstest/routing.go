@@ -50,24 +50,27 @@ func (r *Routing) readRoutes(parts installation.Parts) {
 
 func patternOf(d api.Declaration) string { return d.Method + " " + d.Path }
 
-// handler returns a handler that passes each request to the server of its group, as if each group were a function. The
-// server of a group is created for its first request, because hundreds of copies of a fixture use few groups. A server
-// of all groups handles the requests that match no route. If single is true, it handles all requests. The parts in
-// binding are for the function Bind of each group, and the parts in serving are for the servers.
-func (r *Routing) handler(binding, serving installation.Parts, callers api.Authenticator, single bool) http.Handler {
+// handler returns a handler that passes each request to the server of its group, as if each group were a separate
+// function. The server of a group is created at the group's first request: a test can have hundreds of copies of a
+// fixture, and most copies use only a few groups. A server of all groups handles the requests that match no route. If
+// single is true, this server handles all requests. The parts in binding are for the function Bind of each group, and
+// the parts in serving are for the servers.
+func (r *Routing) handler(
+	binding, serving installation.Parts, authenticator api.Authenticator, single bool,
+) http.Handler {
 	combinedServer := sync.OnceValue(func() http.Handler {
 		var routes []api.Route
 		for _, bind := range r.binds {
 			routes = append(routes, bind(binding)...)
 		}
-		return r.combined.Open(serving, callers, routes)
+		return r.combined.Open(serving, authenticator, routes)
 	})
 	if single {
 		return combinedServer()
 	}
 	servers := make([]func() http.Handler, len(r.binds))
 	for i, bind := range r.binds {
-		servers[i] = sync.OnceValue(func() http.Handler { return r.byGroup[i].Open(serving, callers, bind(binding)) })
+		servers[i] = sync.OnceValue(func() http.Handler { return r.byGroup[i].Open(serving, authenticator, bind(binding)) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		_, pattern := r.mux.Handler(request)

@@ -20,7 +20,8 @@ import (
 // Client returns a Client that sends each request with the account key.
 func (fx *Fixture) Client(key string) Client { return Client{fx, key} }
 
-// Client is a caller of a Fixture. It implements events.Client.
+// Client sends requests to a Fixture with one account key. It implements events.Client, so that package events can
+// create its sample objects in the fixture.
 type Client struct {
 	fx  *Fixture
 	key string
@@ -123,16 +124,17 @@ func (fx *Fixture) runOperation(operation string) error {
 	}
 	record, err := engine.Run(fx.Context(), operation)
 	if err != nil {
-		return fmt.Errorf("carry out the operation %s: %w", operation, err)
+		return fmt.Errorf("run the operation %s: %w", operation, err)
 	}
 	if !record.Ended() {
-		return fmt.Errorf("the operation %s is still at %s", operation, record.State)
+		return fmt.Errorf("the operation %s has not ended: its state is %s", operation, record.State)
 	}
 	return nil
 }
 
-// FinishAll runs all open durable operations until they end. After each round it advances the clock by an hour, for
-// operations that wait. It fails the test if an operation has not ended after 20 rounds.
+// FinishAll runs all durable operations that have not ended, until all have ended. After each round it advances the
+// clock by an hour, because an operation can wait for a time. It fails the test if an operation has not ended after 20
+// rounds.
 func (fx *Fixture) FinishAll() {
 	fx.Helper()
 	engine, err := durable.Engine(fx.Parts)
@@ -145,17 +147,17 @@ func (fx *Fixture) FinishAll() {
 		if err != nil {
 			fx.Fatal(err)
 		}
-		open := 0
+		running := 0
 		for _, r := range operations {
 			if r.Ended() {
 				continue
 			}
-			open++
+			running++
 			if _, err := engine.Run(fx.Context(), r.ID); err != nil {
 				fx.Fatal(err)
 			}
 		}
-		if open == 0 {
+		if running == 0 {
 			return
 		}
 		fx.Now = fx.Now.Add(time.Hour)

@@ -18,22 +18,22 @@ import (
 )
 
 // Uses records uses of the table, the bucket and the root key, with the same names as in declarations. Package cloud
-// records the requests of the AWS SDK in the terms of IAM.
+// has another recorder, for a process in AWS: it records the requests of the AWS SDK with the names of IAM's actions.
 type Uses struct {
 	mu       sync.Mutex
 	recorded map[api.Use]int
-	// current has the uses of the call in progress. It is nil if there is none.
+	// current has the uses of the innermost call of during in progress. It is nil if there is no such call.
 	current map[api.Use]int
-	// access are the key prefixes that were accessed.
+	// access has the key prefixes of the table that were read and written.
 	access store.TableAccess
-	// Reads, Queries and Commits count calls of the table.
+	// Reads, Queries and Commits are the numbers of calls of the table's backend since the last Clear.
 	Reads, Queries, Commits int
 	// OnQuery, if not nil, is called before each query of the table, with the key prefix of the query. Several
 	// goroutines can call it concurrently. Tests use it to make a change just before a query.
 	OnQuery func(store.KeyPrefix)
 }
 
-// Clear deletes all recorded uses.
+// Clear deletes all recorded uses, and sets the numbers of calls to 0.
 func (u *Uses) Clear() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -41,28 +41,28 @@ func (u *Uses) Clear() {
 	u.access = store.TableAccess{}
 }
 
-// TableAccess returns the key prefixes that were accessed, sorted and without duplicates.
+// TableAccess returns the key prefixes that were read and written since the last Clear, sorted and without duplicates.
 func (u *Uses) TableAccess() store.TableAccess {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.access
 }
 
-func (u *Uses) addAccess(r store.TableAccess) {
+func (u *Uses) addAccess(a store.TableAccess) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.access = u.access.Union(r)
+	u.access = u.access.Union(a)
 }
 
-// Recorded returns the recorded uses, sorted and without duplicates.
+// Recorded returns the uses that were recorded since the last Clear, sorted and without duplicates.
 func (u *Uses) Recorded() []api.Use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Sorted(maps.Keys(u.recorded))
 }
 
-// during runs f and returns the uses that f has, sorted and without duplicates. If f also calls during, only the inner
-// call returns the uses of its function.
+// during runs f and returns the uses that are recorded meanwhile, sorted and without duplicates. If f also calls
+// during, the outer call does not return the uses that the inner call returns.
 func (u *Uses) during(f func()) []api.Use {
 	inner := map[api.Use]int{}
 	u.mu.Lock()
@@ -182,16 +182,16 @@ func useOf(key string, upload, source, artifact, truststore api.Use) api.Use {
 			return use
 		}
 	}
-	return api.Use(fmt.Sprintf("bucket: %s, which is nothing's place", key))
+	return api.Use(fmt.Sprintf("bucket: unexpected key %s", key))
 }
 
-const unexpectedUploadWrite api.Use = "uploads: write, which only their senders do"
+const unexpectedUploadWrite api.Use = "uploads: write, which only clients do"
 
 const unexpectedTruststoreRead api.Use = "truststores: read, which only API Gateway does"
 
-// separateAuditRecord is the use of a commit that contains only an audit record. A change and its audit record must be
-// in one commit, so only refused requests, and operations that contain requests, may have this use.
-const separateAuditRecord api.Use = "table: an audit record apart from its change, which only a refused one is"
+// separateAuditRecord is the use of a commit that contains only audit records. A change and its audit record must be in
+// one commit. So only refused requests, and operations that contain requests, may have this use.
+const separateAuditRecord api.Use = "table: a separate audit record, which only a refused request may write"
 
 // Put implements installation.Bucket.
 func (b *recordingBucket) Put(ctx context.Context, key string, body io.ReadSeeker) error {
@@ -212,7 +212,8 @@ func (b *recordingBucket) Get(ctx context.Context, key, etag string, limit int64
 	return b.Bucket.Get(ctx, key, etag, limit)
 }
 
-// Head implements installation.Bucket.
+// Head implements installation.Bucket. It also records ListObjects, because S3 reports a missing object as such only to
+// callers that may list objects.
 func (b *recordingBucket) Head(ctx context.Context, key string) (blob.Object, error) {
 	b.uses.add(useOf(key, api.ReadUpload, api.ReadSource, api.ReadArtifact, unexpectedTruststoreRead))
 	b.uses.add(api.ListObjects)

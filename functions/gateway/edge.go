@@ -28,7 +28,7 @@ func Open(p installation.Parts) (any, error) {
 }
 
 // OpenWithShutdown works like Open. It also returns shutdown, which writes the counts since the last write and returns
-// all leased units. Call shutdown before the process ends.
+// all unspent units to the table. Call shutdown before the process ends.
 func OpenWithShutdown(p installation.Parts) (handler any, shutdown func(context.Context), err error) {
 	o, err := newOptions(p)
 	if err != nil {
@@ -47,9 +47,9 @@ func OpenWithShutdown(p installation.Parts) (handler any, shutdown func(context.
 	}, nil
 }
 
-// newOptions returns the options of a gateway, for the function and for a separate process. For the function, the
-// caller also sets Function. If the installation has a relay, the gateway reaches services behind tunnels through the
-// relay's address.
+// newOptions returns the options of a gateway, for the function and for a separate process. The function's caller also
+// sets Options.Function. If the installation has a relay, the gateway reaches services behind tunnels through the
+// relay.
 func newOptions(p installation.Parts) (Options, error) {
 	o := Options{Refused: RuntimeAPI(os.Getenv)}
 	if p.Config.Relay != "" {
@@ -65,7 +65,7 @@ func newOptions(p installation.Parts) (Options, error) {
 	return o, nil
 }
 
-// Lambda works like Open, but with h as the gateway's handler.
+// Lambda returns a Lambda handler like Open, but with h as the gateway.
 func Lambda(p installation.Parts, h http.Handler) any {
 	if p.Config.Streaming {
 		return Stream(p, h)
@@ -73,7 +73,7 @@ func Lambda(p installation.Parts, h http.Handler) any {
 	return Edge(p, h)
 }
 
-// dueFlusher is a handler that has to write counts before an invocation ends.
+// dueFlusher is a gateway whose counts may have to be written before an invocation ends. Service implements it.
 type dueFlusher interface {
 	FlushIfDue(ctx context.Context)
 }
@@ -86,8 +86,8 @@ func flushIfDue(ctx context.Context, h http.Handler) {
 	}
 }
 
-// Edge returns a Lambda function with the gateway, for API Gateway's REST API. Requests and responses are passed as a
-// whole. So responses cannot be streamed, and connections cannot be upgraded.
+// Edge returns a Lambda handler for API Gateway's REST API, with h as the gateway. API Gateway passes whole requests
+// and whole responses. So responses cannot be streamed, and connections cannot be upgraded.
 func Edge(p installation.Parts, h http.Handler) api.Edge {
 	edge := api.NewEdge(withoutTypeSniffing(withClientOrigin(h)), edgeOptions(p))
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
@@ -96,9 +96,9 @@ func Edge(p installation.Parts, h http.Handler) api.Edge {
 	}
 }
 
-// withoutTypeSniffing prevents the adapter of Lambda events from guessing a content type for a response without one.
-// The adapter guesses if the header has no value. net/http guesses only if the header is not set at all, so a handler
-// can prevent it with an empty list of values.
+// withoutTypeSniffing lets h send a response without a content type. As with net/http, h sets Content-Type to an empty
+// list of values for that: net/http guesses a content type only if the header is not set at all. The adapter of Lambda
+// events also guesses if the list is empty.
 func withoutTypeSniffing(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		typed := &typedWriter{ResponseWriter: w}
@@ -107,8 +107,8 @@ func withoutTypeSniffing(h http.Handler) http.Handler {
 	})
 }
 
-// typedWriter restores the content type after the adapter has guessed one. This is possible because the adapter uses
-// the headers only when the response is complete.
+// typedWriter restores the Content-Type that the handler has set, which may be an empty list, after the adapter has
+// guessed another. This is possible because the adapter uses the headers only when the response is complete.
 type typedWriter struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.
@@ -141,9 +141,9 @@ func edgeOptions(p installation.Parts) api.EdgeOptions {
 	return o
 }
 
-// clientCertificates returns the certificate that a client has presented to the platform. The platform passes it
-// separately from the client's headers, so clients cannot forge it. The platform passes no intermediate certificates,
-// so the accounts of such clients must upload these too.
+// clientCertificates returns the certificate that a client has presented to API Gateway, or nil if there is none. API
+// Gateway passes it separately from the client's headers, so clients cannot forge it. API Gateway passes no
+// intermediate certificates, so an account whose clients use them must also upload them.
 func clientCertificates(r *http.Request) []*x509.Certificate {
 	event, ok := core.GetAPIGatewayContextFromContext(r.Context())
 	if !ok || event.Identity.ClientCert == nil {
@@ -164,13 +164,13 @@ func clientCertificates(r *http.Request) []*x509.Certificate {
 // also passes the client's certificate.
 func withClientOrigin(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The adapter leaves the host in the headers. It is the host that the client requested, because the platform
-		// uses it for routing.
+		// The adapter leaves the host in the headers. It is the host that the client requested, because API Gateway uses it
+		// for routing.
 		if host := r.Header.Get("Host"); host != "" {
 			r.Host = host
 			r.Header.Del("Host")
 		}
-		// The platform sets this header, and replaces any value from the client.
+		// API Gateway sets this header, and replaces any value from the client.
 		if r.Header.Get("X-Forwarded-Proto") == "https" {
 			r.TLS = &tls.ConnectionState{PeerCertificates: clientCertificates(r)}
 		}

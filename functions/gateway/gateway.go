@@ -1,10 +1,10 @@
 // Package gateway serves deployments: it creates the data plane (package gateway in shared) from an installation's
-// parts. In a Lambda, it handles API Gateway's events. The local process and the container use the http.Handler that
-// New returns.
+// parts. In a Lambda, it handles API Gateway's events. The local process and the container serve HTTP with the Service
+// that New returns.
 //
 // This package only connects parts and has no logic of the data plane. Read gateway.go first, beginning with New. For
-// API Gateway, edge.go returns whole responses, and stream.go streams responses. process.go has the gateway as a
-// separate process (package container).
+// API Gateway, edge.go returns whole responses, and stream.go streams responses. process.go runs the gateway as a
+// separate process (folder container).
 package gateway
 
 import (
@@ -54,8 +54,8 @@ var Function = trigger.Function{
 	Timeout:     29 * time.Second,
 }
 
-// TableAccess returns the key prefixes that a gateway reads and writes. A gateway writes counts, slots, and allowances
-// with their leases and receipts. It never writes the resources that accounts have created.
+// TableAccess returns the key prefixes that a gateway reads and writes. A gateway writes the counts of analytics, slots
+// of streams, and allowances with their leases and receipts. It never writes the resources that accounts have created.
 func TableAccess() store.TableAccess {
 	return store.TableAccess{
 		Reads: []store.KeyPrefix{
@@ -72,32 +72,34 @@ func TableAccess() store.TableAccess {
 	}
 }
 
-// restrictTable returns p with a table that only allows TableAccess, as the gateway's role does.
+// restrictTable returns p with a table that allows only the access in TableAccess, as the role of the function does in
+// AWS.
 func restrictTable(p installation.Parts) installation.Parts {
 	p.Table = p.Table.Restrict(TableAccess())
 	return p
 }
 
-// maxCachedKeys is the maximum number of verification results that are kept in memory, for valid and for invalid keys
-// each. A result needs about 200 bytes.
+// maxCachedKeys is the maximum number of valid keys whose verification results are kept in memory. It is also the
+// maximum number of invalid keys. A result needs about 200 bytes.
 const maxCachedKeys = 65_536
 
-// Service is a gateway with the pools, quotas and counts that it uses.
+// Service is a gateway with the allowances of rate limits, the quotas of subscriptions, and the counts of calls. Use
+// Run or Drain, so that leased units are returned and counts are written.
 type Service struct {
 	http.Handler
 	*Hosts
 	allowances *allowance.Pool
 	quotas     *allowance.Quotas
 	callCounts *counts.Collector
-	// dataPlane is the data plane, which also tracks upgraded connections.
+	// dataPlane is the handler inside Handler. It also tracks upgraded connections.
 	dataPlane *gateway.Gateway
 }
 
-// Hosts looks up the host names of deployments and the CAs of their clients, for a listener's TLS handshakes.
+// Hosts looks up deployments by host name, and the CAs of their clients, for a listener's TLS handshakes.
 type Hosts struct {
 	deployments *serving.Resolver
 	trust       *clientcas.Trust
-	// Domains are the custom domains, with their certificates.
+	// Domains looks up custom domains and their certificates.
 	Domains *customdomains.Directory
 }
 
@@ -120,10 +122,11 @@ func NewHosts(p installation.Parts) *Hosts {
 	}
 }
 
-// Owns reports whether a name has the form of a deployment's own host name. It reads nothing.
+// Owns reports whether a name has the form of a deployment's host name, which is not a custom domain. It does not read
+// the table, so the deployment may not exist.
 func (h *Hosts) Owns(name string) bool { return h.deployments.Owns(name) }
 
-// Served reports whether a deployment with a served build has this host name.
+// Served reports whether this is the host name or a custom domain of a deployment that has been built.
 func (h *Hosts) Served(ctx context.Context, name string) (bool, error) {
 	switch _, err := h.deployments.Resolve(ctx, name); {
 	case fault.Is(err, fault.NotFound):
@@ -148,18 +151,19 @@ func (h *Hosts) ClientCAs(ctx context.Context, name string) (*x509.CertPool, err
 
 // Options are the settings of a gateway that depend on its process.
 type Options struct {
-	// Refused are addresses of the installation itself. No project can send requests to them, even if private addresses
-	// are allowed. The addresses of emulators and those in installation.Parts.BlockedAddresses are always refused.
+	// Refused are addresses of the installation itself. The gateway sends no requests of projects to them, even if private
+	// addresses are allowed. The addresses of emulators and those in installation.Parts.BlockedAddresses are always
+	// refused.
 	Refused []netip.AddrPort
 	// Services forwards requests to services behind tunnels. It is nil if the installation has no relay.
 	Services upstream.Services
-	// Function says that the process is a Lambda, which has only one request at a time. The configuration does not say
-	// that: an installation can also have other gateway processes with the same configuration.
+	// Function is true if the process is a Lambda, which has only one request at a time. This is not part of the
+	// configuration, because an installation can also have other gateway processes with the same configuration.
 	Function bool
 }
 
-// New creates the gateway of an installation. It blocks the addresses of emulators that replace AWS, because emulators
-// require no credentials.
+// New creates the gateway of an installation. The gateway does not send requests of projects to the emulators that
+// replace AWS, because emulators require no credentials.
 func New(p installation.Parts, o Options) (*Service, error) {
 	hosts := NewHosts(p)
 	p = restrictTable(p)
@@ -170,7 +174,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 	poolOptions := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
 	pool, quotas := allowance.New(poolOptions), allowance.NewQuotas(poolOptions)
 	subscriptions, counters := NewSubscriptionQuotas(p, quotas)
-	streams, streamsAfter := newStreams(p, o.Function)
+	streams, streamThreshold := newStreams(p, o.Function)
 	callCounts := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
 		Deployments:    hosts.deployments,
@@ -193,7 +197,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Fields:                upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		TrustedProxies:        p.Config.TrustedProxies,
 		MaxConcurrentRequests: p.Config.Limits.Get(limits.GatewayRequests),
-		Streams:               streams, StreamThreshold: streamsAfter,
+		Streams:               streams, StreamThreshold: streamThreshold,
 		MaxHeaderBytes: p.Config.HeaderBytes, MaxHeaderFields: p.Config.HeaderFields,
 	})
 	return &Service{
@@ -204,9 +208,9 @@ func New(p installation.Parts, o Options) (*Service, error) {
 
 var _ gateway.Calls = (*counts.Collector)(nil)
 
-// Run regularly returns leased units that the gateway does not spend, and writes its counts. When ctx ends, Run returns
-// all units, writes all counts, and ends. Use it in long-running processes. A Lambda returns unspent units when it
-// leases others, and calls FlushIfDue.
+// Run regularly writes the counts, and returns leased units to the table that the gateway has not spent for some time.
+// When ctx ends, Run returns all unspent units to the table, writes all counts, and ends. Use it in long-running
+// processes. A Lambda does not call Run: it returns unspent units when it leases other units, and calls FlushIfDue.
 func (s *Service) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.allowances.Run(ctx, sweepInterval) })
@@ -215,10 +219,10 @@ func (s *Service) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// LeasedUnits returns the number of units of a quota that the gateway has leased and not spent.
+// LeasedUnits returns the number of units of a quota that this gateway has leased and has not spent yet.
 func (s *Service) LeasedUnits(a allowance.Allowance) int64 { return s.quotas.Unspent(a) }
 
-// Drain returns all leased units and writes all counts.
+// Drain returns all unspent units to the table and writes all counts.
 func (s *Service) Drain(ctx context.Context) error {
 	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx), s.callCounts.Drain(ctx))
 }
@@ -227,7 +231,7 @@ func (s *Service) Drain(ctx context.Context) error {
 // end of each invocation, because the process can be frozen after that.
 func (s *Service) FlushIfDue(ctx context.Context) { s.callCounts.FlushWhenDue(ctx) }
 
-// sweepInterval is the interval at which Run looks for leased units to return.
+// sweepInterval is the interval at which Run looks for leased units to return to the table.
 const sweepInterval = time.Second
 
 // verifier implements policy.Keys with package keys, which does not import the gateway.
@@ -252,8 +256,8 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 	return policy.Identity{Sub: identity.Sub, Data: identity.Data, ExpiresOn: identity.ExpiresOn}, nil
 }
 
-// Emulators returns the addresses (host:port) of the emulators in a configuration. It leaves out S3PublicEndpoint,
-// which clients have to reach.
+// Emulators returns the addresses (host:port) of the emulators in a configuration. S3PublicEndpoint is not among them,
+// because clients have to reach it.
 func Emulators(c config.Config) []string {
 	var out []string
 	for _, endpoint := range []string{c.DynamoDBEndpoint, c.S3Endpoint, c.BedrockEndpoint} {

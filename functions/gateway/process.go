@@ -15,8 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/service"
 )
 
-// ProcessService declares the gateway as a separate process for machines and container platforms. There is also a
-// function with the same name. Any number of processes can use the same table and bucket.
+// ProcessService declares the gateway as a separate process for machines and container platforms. The function with the
+// same name is declared in gateway.go (Function). Any number of processes can use the same table and bucket.
 var ProcessService = service.Service{
 	Name:        Function.Name,
 	Description: Function.Description,
@@ -32,14 +32,14 @@ var ProcessService = service.Service{
 	Certificate: config.VarCertificate, CertificateFile: config.VarTLSCertificate, KeyFile: config.VarTLSKey,
 	Plain: config.VarGatewayAddr,
 	Admin: service.Admin{Listen: config.VarAdminAddr, Default: config.DefaultAdminAddr},
-	// This limit is possible because a gateway sees the addresses of its clients. A relay sees only the address of its
-	// load balancer.
+	// Only the gateway can have this limit, because it sees the addresses of its clients. A relay sees only the address of
+	// its load balancer.
 	Limits:       []service.Limit{{Context: "gatewayConnectionsPerAddress", Variable: config.VarConnectionsPerAddress}},
 	AlsoFunction: true,
 }
 
-// OpenProcess creates a gateway in a separate process from an installation's parts. It needs no address, because
-// gateways do not call each other: they share their state through the table.
+// OpenProcess creates a gateway in a separate process from an installation's parts. It ignores the address of the
+// process, because gateways do not call each other: they share their state through the table.
 func OpenProcess(p installation.Parts, _ string) (service.Process, error) {
 	o, err := newOptions(p)
 	if err != nil {
@@ -66,7 +66,7 @@ var (
 	_ service.Securer          = (*process)(nil)
 )
 
-// ServeHTTP serves requests with the gateway. While the process shuts down, health checks get a 503 response with the
+// ServeHTTP serves requests with the gateway. After AnnounceShutdown, it responds to health checks with 503 and the
 // status draining.
 func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.draining.Load() && r.URL.Path == ProcessService.Health {
@@ -88,8 +88,9 @@ func (p *process) AnnounceShutdown() { p.draining.Store(true) }
 // Drain ends upgraded connections, which the HTTP server does not track.
 func (p *process) Drain(ctx context.Context) { p.gateway.dataPlane.EndUpgrades(ctx) }
 
-// Secure implements service.Securer. For the installation's own host names of deployments, handshakes use the service's
-// certificate. For custom domains, they use the certificates of the domains.
+// Secure implements service.Securer. For host names of deployments below the installation's domain, handshakes use the
+// service's certificate. It must be a wildcard certificate: Secure returns an error if it is not valid for a subdomain.
+// For custom domains, handshakes use the certificates of the custom domains.
 func (p *process) Secure(newSource service.CertificateOpener) (*tls.Config, error) {
 	source, err := newSource(p.gateway.Hosts.Owns, "any."+p.domain)
 	if err != nil {

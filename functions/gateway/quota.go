@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// NewSubscriptionQuotas returns a gateway's access to the subscriptions of callers, and to the quotas that count the
-// units that callers use.
+// NewSubscriptionQuotas returns a policy.Subscriptions that reads the subscriptions of callers from the table of p, and
+// a policy.Quotas that takes the units of subscriptions from quotas.
 func NewSubscriptionQuotas(p installation.Parts, quotas *allowance.Quotas) (policy.Subscriptions, policy.Quotas) {
 	return subscriptionDirectory{metering.NewDirectory(p)}, counters{quotas, p.Now}
 }

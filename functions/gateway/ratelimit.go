@@ -8,8 +8,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 )
 
-// limiter implements policy.Allowances with package allowance, which does not import the gateway. It takes the units of
-// a request from the allowance of the rate limit's current window. docs/decisions/0014-leases-without-expiry.md
+// limiter implements policy.Allowances with package allowance, which does not import the gateway. For each request, it
+// takes one unit from the allowance of the rate limit's current window. docs/decisions/0014-leases-without-expiry.md
 // explains why windows are fixed.
 type limiter struct {
 	allowances *allowance.Pool
@@ -18,7 +18,7 @@ type limiter struct {
 
 var _ policy.Allowances = (*limiter)(nil)
 
-// NewLimiter returns a gateway's access to the allowances of a pool. now is the clock of the windows.
+// NewLimiter returns a policy.Allowances that takes units from a pool. The clock now decides which window is current.
 func NewLimiter(pool *allowance.Pool, now func() time.Time) policy.Allowances {
 	return &limiter{pool, now}
 }

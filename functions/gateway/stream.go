@@ -16,23 +16,23 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Streaming is a Lambda function that begins to return a response before the response is complete.
+// Streaming is a Lambda handler that begins to return a response before the response is complete.
 type Streaming func(context.Context, events.APIGatewayProxyRequest) (*events.APIGatewayProxyStreamingResponse, error)
 
-// headTimeout is the maximum time until an upstream begins its response. Clients that have to wait longer have usually
-// disconnected.
+// headTimeout is the maximum time from the start of an invocation until the gateway begins its response. Clients that
+// have to wait longer have usually disconnected.
 const headTimeout = 28 * time.Second
 
-// cleanupTimeout is the maximum time for which an invocation waits until an abandoned request has ended and has
-// returned its leases and slots. After the invocation, the process is frozen and could not return them.
+// cleanupTimeout is the maximum time for which an invocation waits until the handler of a failed or canceled request
+// has returned and has released its slot. After the invocation, the process is frozen and could not release the slot.
 const cleanupTimeout = releaseTimeout + time.Second
 
-// errTruncated is the error with which an incomplete stream ends.
+// errTruncated is the error that ends the stream of an incomplete response.
 var errTruncated = errors.New("gateway: the answer broke off")
 
-// Stream returns a Lambda function with the gateway. API Gateway streams the function's responses to the client.
-// Streamed responses can exceed 6 MB, and can take longer than 29 s after they have begun. Requests are still passed as
-// a whole.
+// Stream returns a Lambda handler with h as the gateway. API Gateway streams the responses to the client. Streamed
+// responses can exceed 6 MB, and can take longer than 29 s after they have begun. API Gateway still passes whole
+// requests.
 func Stream(p installation.Parts, h http.Handler) Streaming {
 	o := edgeOptions(p)
 	var accessor core.RequestAccessor
@@ -52,10 +52,10 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 		}
 		body, pipe := io.Pipe()
 		w := &writer{header: http.Header{}, pipe: pipe, started: make(chan struct{})}
-		finished := make(chan struct{})
+		handlerDone := make(chan struct{})
 		go func() {
 			defer cancel()
-			defer close(finished)
+			defer close(handlerDone)
 			defer func() {
 				cause := recover()
 				if cause != nil {
@@ -77,17 +77,16 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 		select {
 		case <-w.started:
 			if w.status == 0 {
-				return delayedStream(finished)(api.EdgeResponse(ctx, event, http.StatusBadGateway,
+				return delayedStream(handlerDone)(api.EdgeResponse(ctx, event, http.StatusBadGateway,
 					"The answer broke off before it began. Repeat the request if that is safe."))
 			}
-			// When the handler returns, the pipe is closed. If the platform closes the pipe earlier, the handler's
-			// writes fail.
+			// The pipe is closed when the handler returns. If the Lambda runtime closes body earlier, the handler's writes fail.
 			return &events.APIGatewayProxyStreamingResponse{StatusCode: w.status, MultiValueHeaders: w.sentHeader, Body: body},
 				nil
 		case <-timer.C:
 			_ = body.CloseWithError(context.DeadlineExceeded)
 			cancel()
-			return delayedStream(finished)(api.EdgeResponse(ctx, event, http.StatusGatewayTimeout,
+			return delayedStream(handlerDone)(api.EdgeResponse(ctx, event, http.StatusGatewayTimeout,
 				"The upstream took too long to begin its answer. Repeat the request if that is safe."))
 		}
 	}
@@ -98,11 +97,11 @@ func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGat
 	return delayedStream(nil)(a, err)
 }
 
-// delayedStream returns a function like bufferedStream for a request whose handler may still run. The invocation ends
-// with the stream. So the stream ends only after finished was closed, or after cleanupTimeout. If finished is nil, no
-// handler runs.
+// delayedStream returns a function that works like bufferedStream, for a request whose handler may still run. The
+// invocation ends with the stream. So the stream ends only when handlerDone is closed, or after cleanupTimeout. If
+// handlerDone is nil, no handler runs, and the stream ends immediately.
 func delayedStream(
-	finished <-chan struct{},
+	handlerDone <-chan struct{},
 ) func(events.APIGatewayProxyResponse, error) (*events.APIGatewayProxyStreamingResponse, error) {
 	return func(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
 		if err != nil {
@@ -111,9 +110,9 @@ func delayedStream(
 		r, w := io.Pipe()
 		go func() {
 			_, err := io.WriteString(w, a.Body)
-			if finished != nil {
+			if handlerDone != nil {
 				select {
-				case <-finished:
+				case <-handlerDone:
 				case <-time.After(cleanupTimeout):
 				}
 			}
@@ -126,7 +125,8 @@ func delayedStream(
 	}
 }
 
-// writer is an http.ResponseWriter that writes the body into a pipe. The platform reads the other end immediately.
+// writer is an http.ResponseWriter that writes the body into a pipe. The Lambda runtime reads the other end as soon as
+// the response has begun.
 type writer struct {
 	header http.Header
 	pipe   *io.PipeWriter
@@ -145,7 +145,7 @@ func (w *writer) Header() http.Header { return w.header }
 // WriteHeader implements http.ResponseWriter.
 func (w *writer) WriteHeader(status int) {
 	if status < http.StatusOK {
-		return // an interim response, which the platform does not support
+		return // an interim response, which API Gateway does not support
 	}
 	w.begin(status)
 }
@@ -155,7 +155,7 @@ func (w *writer) WriteHeader(status int) {
 func (w *writer) begin(status int) {
 	w.once.Do(func() {
 		w.status, w.sentHeader = status, w.header.Clone()
-		// The platform chooses the transfer encoding.
+		// API Gateway chooses the transfer encoding.
 		w.sentHeader.Del("Transfer-Encoding")
 		w.sentHeader.Del("Connection")
 		dropEmpty(w.sentHeader)
@@ -169,11 +169,12 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.pipe.Write(b)
 }
 
-// Flush implements http.Flusher. Written bytes need no flush, because a write returns when the platform has read them.
+// Flush implements http.Flusher. Only the status and the headers need a flush: a write returns when the Lambda runtime
+// has read all its bytes.
 func (w *writer) Flush() { w.WriteHeader(http.StatusOK) }
 
-// SetWriteDeadline is used by http.ResponseController. A deadline in the past ends the stream, even during a write or a
-// read. Other deadlines have no effect.
+// SetWriteDeadline is used by http.ResponseController. A deadline in the past ends the stream, and also a write or a
+// read of the pipe that is in progress. Other deadlines have no effect.
 func (w *writer) SetWriteDeadline(deadline time.Time) error {
 	if time.Now().After(deadline) {
 		w.begin(0)

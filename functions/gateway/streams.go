@@ -12,11 +12,11 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway"
 )
 
-// newStreams returns the counter of a gateway's streams, and the time after which a request counts as a stream. In a
-// Lambda that streams responses, the counter counts the streams of all processes, because each process has only one
-// request at a time. Otherwise, it counts the streams of this process. A Lambda that does not stream responses also
-// gets such a counter, but has no streams.
-func newStreams(p installation.Parts, function bool) (streams gateway.Streams, streamsAfter time.Duration) {
+// newStreams returns the counter of a gateway's streams, and the time after which a request counts as a stream, or 0 if
+// no request becomes a stream by its duration. In a Lambda that streams responses, the counter counts the streams of
+// all processes, because each process has only one request at a time. Otherwise, it counts the streams of this process.
+// A Lambda that does not stream responses also gets a counter of this process, which counts nothing.
+func newStreams(p installation.Parts, function bool) (streams gateway.Streams, threshold time.Duration) {
 	if !function || !p.Config.Streaming {
 		return gateway.ProcessStreams(p.Config.Limits.Get(limits.GatewayStreams)), 0
 	}
@@ -24,8 +24,8 @@ func newStreams(p installation.Parts, function bool) (streams gateway.Streams, s
 		Table: p.Table, Now: p.Now, Name: p.IDs.UUID,
 		Limit: limits.FunctionStreams, Max: p.Config.Limits.Get(limits.FunctionStreams),
 	})
-	// Without streaming, a response can take as long as the function's timeout. So a streamed response counts as a
-	// stream only after this time.
+	// Without streaming, a request can take as long as the function's timeout. So a request counts as a stream only after
+	// this time.
 	return functionStreams{slotCounter, p.Now, p.Log}, Function.Timeout
 }
 
@@ -38,13 +38,14 @@ type functionStreams struct {
 }
 
 const (
-	// maxInvocation is the maximum duration of an invocation in AWS.
+	// maxInvocation is the maximum duration of an invocation in AWS. Begin uses it if ctx has no deadline.
 	maxInvocation = 15 * time.Minute
-	// acquireTimeout is the maximum time for which a stream waits for its slot. After this time, the stream is not
-	// counted. Otherwise the gateway would retry an unresponsive table for as long as the client waits.
+	// acquireTimeout is the maximum time for which a stream waits for its slot. After this time, the stream continues
+	// without a slot and is not counted. Without the timeout, the gateway would retry an unresponsive table for as long as
+	// the client waits.
 	acquireTimeout = 2 * time.Second
-	// releaseTimeout is the maximum time for returning the slot of a stream. A slot that is not returned becomes free
-	// at the deadline of the invocation.
+	// releaseTimeout is the timeout for releasing the slot of a stream. A slot that is not released becomes free at the
+	// deadline of the invocation.
 	releaseTimeout = 2 * time.Second
 )
 

@@ -2,7 +2,7 @@
 // relay, and gateways send requests through it to the services behind the tunnels (specification 4.8, contract 2.8).
 //
 // This package only connects parts. Package relay in shared implements the relay, and package tunnel implements the
-// protocol of its connections. Read relay.go, the only file outside tests and container.
+// protocol of its connections. Read relay.go: the other files are tests and the main package in folder container.
 package relay
 
 import (
@@ -32,7 +32,8 @@ var Service = service.Service{
 	Health:      "/health",
 	Copies:      2,
 	Peers:       true,
-	// Gateways send requests to paths below relay.RequestPath. A route can make these paths longer than the client's path.
+	// The path of a gateway's request is relay.RequestPath and the path for the service. A route can make the path for the
+	// service longer than the client's path.
 	PathBytes: 2 * framing.MaxPathBytes,
 	Drain:     110 * time.Second,
 	Uses:      []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
@@ -47,7 +48,7 @@ var Service = service.Service{
 	Certificate: config.VarRelayCertificate,
 }
 
-// Process is a running relay. A gateway in the same process sends requests with RoundTrip.
+// Process is a running relay. A gateway in the same process sends its requests with RoundTrip instead of HTTP.
 type Process struct {
 	*relay.Relay
 	draining atomic.Bool
@@ -82,7 +83,7 @@ func (p *Process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	health.Respond(w, !p.draining.Load())
 }
 
-// Drain makes the relay's health checks fail, and drains the relay.
+// Drain first makes the relay's health checks fail, and then drains the relay.
 func (p *Process) Drain(ctx context.Context) {
 	p.draining.Store(true)
 	p.Relay.Drain(ctx)
