@@ -15,13 +15,14 @@ import (
 	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// source is the source of a change in audit records.
+// source is the source in the audit records of changes that calls make.
 const source = "mcp"
 
-// handler returns the handler of a tool, which sends a request to the tool's operation.
+// handler returns the handler of a tool. It checks the arguments, asks for a confirmation if the view requires one,
+// sends a request to the tool's operation, and returns the response as a result.
 func handler(t *apitools.Tool) mcp.ToolHandler {
-	// Compile the schema for the first call, because a process uses few tools, and a schema takes about 100 µs to
-	// compile.
+	// Compile the schema at the first call: a schema takes about 100 µs to compile, and a process uses only a few of the
+	// tools.
 	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(t.Input) })
 	operation := t.Operation()
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -57,14 +58,16 @@ func handler(t *apitools.Tool) mcp.ToolHandler {
 	}
 }
 
-// takeFlag removes a flag from arguments and returns its value. The arguments must match their schema.
+// takeFlag removes a flag from arguments and returns its value, or false if it is missing. The arguments must match
+// their schema.
 func takeFlag(arguments map[string]json.RawMessage, name string) bool {
 	set := string(arguments[name]) == "true"
 	delete(arguments, name)
 	return set
 }
 
-// sendRequest sends the request of a call to the API, with the key with which the message was sent.
+// sendRequest sends the request of a call to the API, with the Authorization header of the message. It returns the
+// status, the headers and the body of the response.
 func (s *server) sendRequest(
 	ctx context.Context, t *apitools.Tool, request sharedmcp.RequestParts, call api.Call,
 ) (int, http.Header, []byte) {

@@ -21,16 +21,16 @@ import (
 	"github.com/gatewright/gatewright/shared/management/apitools"
 )
 
-// confirmation is the ID of the question, and the name of the question's only field.
+// confirmation is the ID of the question to the person. It is also the name of the only field of the person's response.
 const confirmation = "confirm"
 
 // confirmationTimeout is the maximum time from a question to the person's response.
 const confirmationTimeout = 10 * time.Minute
 
-// question is the content of the sealed state of a question. The client sends the state back with the person's
-// response. The purpose of the seal identifies the call, so the state of a call with another key, tool or arguments
-// cannot be opened. Until is the time when the question expires.
-type question struct {
+// questionState is the state of a question. The client receives it sealed, and sends it back with the person's
+// response. The purpose of the seal identifies the call, so the state of a question about another call, with another
+// key, tool or arguments, cannot be opened. Until is the time when the question expires.
+type questionState struct {
 	Until time.Time `json:"until"`
 }
 
@@ -54,9 +54,9 @@ func (s *server) checkConfirmed(
 		return nil, err
 	}
 	if req.Params.RequestState == "" {
-		return s.question(ctx, t, request, confirmationQuestion(t, request, arguments, call.Reveal), purpose)
+		return s.requestConfirmation(ctx, t, request, confirmationQuestion(t, request, arguments, call.Reveal), purpose)
 	}
-	if !s.isOpen(ctx, req.Params.RequestState, purpose) {
+	if !s.isValidState(ctx, req.Params.RequestState, purpose) {
 		return sharedmcp.Refusal("The confirmation is not of this call, or came too late. Call again without requestState, " +
 			"and a person is asked anew."), nil
 	}
@@ -71,17 +71,17 @@ func (s *server) checkConfirmed(
 	return nil, nil // confirmed
 }
 
-// question returns a result that asks a person to confirm a call. The message is text, followed by a sentence about the
-// objects that the call would remove. If a dry run of the call fails, question returns the result of the dry run
-// instead.
-func (s *server) question(
+// requestConfirmation returns a result that asks a person to confirm a call. The message to the person is text,
+// followed by a sentence about the objects that the call would remove. requestConfirmation first makes a dry run of the
+// call. If the dry run fails, requestConfirmation returns its result instead, because the call would also fail.
+func (s *server) requestConfirmation(
 	ctx context.Context, t *apitools.Tool, request sharedmcp.RequestParts, text, purpose string,
 ) (*mcp.CallToolResult, error) {
 	status, header, body := s.sendRequest(ctx, t, request, api.Call{Source: source, DryRun: true})
 	if status >= http.StatusBadRequest { // the call would fail too
 		return s.resultOf(t, api.Call{DryRun: true}, status, header, body), nil
 	}
-	state, err := json.Marshal(question{Until: s.parts.Now().Add(confirmationTimeout)})
+	state, err := json.Marshal(questionState{Until: s.parts.Now().Add(confirmationTimeout)})
 	if err != nil {
 		return nil, fmt.Errorf("write the state of a question: %w", err)
 	}
@@ -100,11 +100,12 @@ func (s *server) question(
 	}, nil
 }
 
-// maxQuestionBytes is the maximum size of the arguments in a question.
-const maxQuestionBytes = 2 << 10
+// maxArgumentsBytes is the maximum size of the arguments in the text of a question.
+const maxArgumentsBytes = 2 << 10
 
 // confirmationQuestion returns the text of a question. It contains the method, the path and the query of the call, and
-// the arguments of the body with masked secrets. It also says if the response shows secrets.
+// the arguments of the body with masked secrets. If reveal is true, it also says that the client will see the secrets
+// in the response.
 func confirmationQuestion(
 	t *apitools.Tool, request sharedmcp.RequestParts, arguments map[string]json.RawMessage, reveal bool,
 ) string {
@@ -124,7 +125,7 @@ func confirmationQuestion(
 			panic("mcp: encode arguments: " + err.Error()) // cannot happen: the arguments were decoded from JSON
 		}
 		masked, _ := t.MaskArguments(encoded)
-		excerpt := strings.ToValidUTF8(string(masked[:min(len(masked), maxQuestionBytes)]), "")
+		excerpt := strings.ToValidUTF8(string(masked[:min(len(masked), maxArgumentsBytes)]), "")
 		text += " with " + excerpt
 		if len(excerpt) < len(masked) {
 			text += fmt.Sprintf("… and %d bytes more", len(masked)-len(excerpt))
@@ -158,8 +159,8 @@ func removalText(dryRun []byte) string {
 	return " It removes " + strings.Join(parts, ", ") + "."
 }
 
-// purposeOf returns the purpose of a seal, which identifies a call. It contains reveal, whether the call reveals
-// secrets, because this flag was removed from the arguments.
+// purposeOf returns the purpose of the seal of a question, which identifies the call: its key, tool and arguments, and
+// reveal. It contains reveal separately, because handler removes this flag from the arguments.
 func purposeOf(key, tool string, arguments map[string]json.RawMessage, reveal bool) (string, error) {
 	canonical, err := json.Marshal(arguments) // json.Marshal sorts the names
 	if err != nil {
@@ -170,14 +171,14 @@ func purposeOf(key, tool string, arguments map[string]json.RawMessage, reveal bo
 		base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// isOpen reports whether state is the sealed state of a question about the call with this purpose, and the question has
-// not expired.
-func (s *server) isOpen(ctx context.Context, state, purpose string) bool {
+// isValidState reports whether state is the sealed state of a question about the call with this purpose, and whether
+// the question has not expired.
+func (s *server) isValidState(ctx context.Context, state, purpose string) bool {
 	sealed, err := base64.RawURLEncoding.DecodeString(state)
 	if err != nil {
 		return false
 	}
 	content, err := s.sealer.Open(ctx, sealed, purpose)
-	var q question
+	var q questionState
 	return err == nil && json.Unmarshal(content, &q) == nil && s.parts.Now().Before(q.Until)
 }

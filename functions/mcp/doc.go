@@ -4,8 +4,8 @@
 // same process, with the caller's key. So the key has the same permissions as through REST. The audit record of the
 // call has the source mcp.
 //
-// This package connects the tools with the protocol. It implements the caller's view of the tools (view.go), the
-// request of a call and its result (call.go, result.go), and the confirmation by a person (confirm.go).
+// This package connects the tools with the protocol. It selects the tools that a caller sees (view.go), sends the
+// request of a call and returns its result (call.go, result.go), and asks a person for a confirmation (confirm.go).
 //
 // The package has no list of tools, and does not implement the operations.
 //

@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plainNumbers removes the fraction or exponent of each whole number in an argument: 5.0 and 5e0 become 5. In JSON
-// Schema, 5.0 and 5e0 are integers (2020-12, validation, 6.1.1), and clients with only one type of number send them.
-// The API does not accept them as integers.
+// plainNumbers rewrites each whole number in an argument without a fraction or an exponent: 5.0 and 5e0 become 5. In
+// JSON Schema, 5.0 and 5e0 are integers (2020-12, validation, 6.1.1), and clients whose language has only one type of
+// number send them. The API does not accept them as integers.
 func plainNumbers(raw json.RawMessage) (json.RawMessage, error) {
 	if !bytes.ContainsAny(raw, ".eE") {
 		return raw, nil
@@ -42,8 +42,9 @@ func plainNumbers(raw json.RawMessage) (json.RawMessage, error) {
 	}
 }
 
-// wholeNumber returns a whole number without its fraction or exponent. It returns any other value unchanged, and also a
-// number that is no int64. Exponents are at most 308 here, because the protocol refuses messages with larger numbers.
+// wholeNumber returns a whole number without a fraction or an exponent. It returns any other value unchanged, and also
+// a whole number that is too large for an int64. Exponents are at most 308 here, because shared/format/mcp refuses
+// messages with larger numbers. So big.Rat does not need much memory.
 func wholeNumber(value jsontext.Value) jsontext.Value {
 	if value.Kind() != jsontext.KindNumber || !bytes.ContainsAny(value, ".eE") {
 		return value

@@ -13,9 +13,9 @@ import (
 // Path is the path of the server.
 const Path = "/mcp"
 
-// NewGroup returns the group of this package, and the function that binds its routes. groups are the groups whose
-// operations become tools, and routes returns the routes of these groups. The new group has the uses and the table
-// access of all these groups.
+// NewGroup returns the group of this package, and the function that binds its routes. The operations of groups become
+// tools, and routes returns their routes. The new group has the uses and the table access of all these groups, because
+// each call of a tool calls one of their operations.
 func NewGroup(
 	groups []api.Group, routes func(installation.Parts) []api.Route,
 ) (api.Group, func(installation.Parts) []api.Route) {
@@ -51,14 +51,16 @@ var developerAPI = api.Operation[messageIn, endpoint.Response]{
 	Errors:  endpoint.ProtocolStatuses(),
 }
 
-// Requests of the protocol that are not messages.
+// Operations for the requests of the protocol that are not messages. A GET would open a stream, and a DELETE would end
+// a session: both are refused.
 var (
 	noStream  = endpoint.NotAllowed("developerApiMcpServer_stream", http.MethodGet, Path, api.KnownOrigins)
 	noSession = endpoint.NotAllowed("developerApiMcpServer_session", http.MethodDelete, Path, api.KnownOrigins)
 	preflight = endpoint.Preflight("developerApiMcpServer_preflight", Path, api.KnownOrigins)
 )
 
-// messageIn is a message with the caller's view in the query. Headers can contain the same settings.
+// messageIn is a message. The query can limit the tools that the caller sees, and require confirmations (view). Headers
+// can do the same (readView).
 type messageIn struct {
 	endpoint.Message
 

@@ -15,8 +15,8 @@ import (
 )
 
 // resultOf creates the result of a call from the API's response. It masks secrets unless the call reveals them. An
-// error is always masked. The result of a dry run is always masked too, because a key that a dry run creates is not
-// valid.
+// error is always masked. The result of a dry run is always masked too: nobody needs a key that a dry run has created,
+// because it is not valid.
 func (s *server) resultOf(
 	t *apitools.Tool, call api.Call, status int, header http.Header, body []byte,
 ) *mcp.CallToolResult {
@@ -43,8 +43,9 @@ func (s *server) resultOf(
 	return result
 }
 
-// maskDryRun masks the response of a dry run, which has the states before and after the change. If there is a state
-// before and a tool that reads the resource, it uses the mask of that tool. Otherwise, it uses the mask of t.
+// maskDryRun masks the response of a dry run, which has the states of the object before and after the change. If there
+// is a state before the change, both states are responses of the operation that reads the object. So maskDryRun then
+// masks with the tool of that operation, if there is one. Otherwise, it masks with t.
 func (c *catalog) maskDryRun(t *apitools.Tool, body []byte) []byte {
 	var report api.DryRun
 	if err := json.Unmarshal(body, &report); err != nil {
@@ -65,7 +66,8 @@ func (c *catalog) maskDryRun(t *apitools.Tool, body []byte) []byte {
 	return masked
 }
 
-// readTool returns the tool that reads the resource with this path or with the longest possible prefix of it, or nil.
+// readTool returns the tool that reads the object at this path or, if there is none, at the nearest path above it. It
+// returns nil if there is no such tool.
 func (c *catalog) readTool(path string) *apitools.Tool {
 	for ; path != ""; path = path[:max(0, strings.LastIndexByte(path, '/'))] {
 		if t := c.readers[path]; t != nil {
@@ -75,9 +77,9 @@ func (c *catalog) readTool(path string) *apitools.Tool {
 	return nil
 }
 
-// problemResult returns the result of a refused call: a text with a hint for a model, and the API's problem document as
-// a second text. The problem document is not structured content, because this would have to match the tool's output
-// schema. Clients check that for errors too, and would show the mismatch instead of the problem.
+// problemResult returns the result of a failed call: a text with a hint for a model, and the API's problem document as
+// a second text. The problem document is not structured content, because structured content must match the tool's
+// output schema. Clients check the schema for errors too, and would show the mismatch instead of the problem.
 func problemResult(t *apitools.Tool, status int, header http.Header, body []byte) *mcp.CallToolResult {
 	var problem struct {
 		Detail string `json:"detail"`
@@ -93,7 +95,7 @@ func problemResult(t *apitools.Tool, status int, header http.Header, body []byte
 	return result
 }
 
-// hintOf returns a hint for a model that says what to do after a refusal or an error.
+// hintOf returns a text for a model that says what to do after a response with this status, which is at least 400.
 func hintOf(t *apitools.Tool, status int, header http.Header) string {
 	retryAfter := header.Get("Retry-After")
 	switch status {

@@ -25,7 +25,8 @@ const instructions = "The tools are the operations of an API management platform
 	"change. Ask lists for no more than you need, by limit. Secrets in answers are masked; ask for one with " +
 	"revealSecrets only when somebody needs it, which is recorded."
 
-// server handles messages with operations of the API in this process.
+// server handles the messages of one installation. It carries out the calls with the operations of the API in this
+// process.
 type server struct {
 	parts     installation.Parts
 	sealer    *seal.Sealer
@@ -40,13 +41,13 @@ type server struct {
 type catalog struct {
 	tools    []apitools.Tool
 	byName   map[string]*apitools.Tool
-	readers  map[string]*apitools.Tool // the read-only tools, by path
+	readers  map[string]*apitools.Tool // the tools with ReadOnly, by Path
 	toolsets []string
 }
 
 // binder returns the function that binds the routes of this package. routes returns the routes of all other groups. The
-// tools, the MCP server and the API's handler are created for the first message, so that processes start faster. The
-// tools are created only once, because they are the same for every installation.
+// tools, the MCP server and the API's handler are created at the first message, so that processes start faster. The
+// tools and the MCP server are created only once per process, because they are the same for every installation.
 func binder(
 	operation api.Operation[messageIn, endpoint.Response], routes func(installation.Parts) []api.Route,
 ) func(installation.Parts) []api.Route {
@@ -82,8 +83,8 @@ func newCatalog() *catalog {
 	return c
 }
 
-// newMCPServer creates the MCP server with all tools. Each call runs with the server that has received the message
-// (caller.server).
+// newMCPServer creates the MCP server with all tools. It is shared by all installations: each call runs with the server
+// of the installation that has received the message (caller.server).
 func newMCPServer(c *catalog) *sharedmcp.Server {
 	card := servercards.API()
 	mcpServer := sharedmcp.New(sharedmcp.Setup{
@@ -108,7 +109,8 @@ func newMCPServer(c *catalog) *sharedmcp.Server {
 	return mcpServer
 }
 
-// handle handles one message.
+// handle handles one message, with the view that the message's query and headers select. A key can also require
+// confirmations.
 func (s *server) handle(ctx context.Context, in *messageIn) (*endpoint.Response, error) {
 	r := in.Request(ctx)
 	v, err := s.readView(in, r.Header)

@@ -21,18 +21,19 @@ const (
 	fieldPrefix = "X-Mcp-"
 )
 
-// view is the caller's selection of tools, with further settings.
+// view is the caller's selection of tools, and whether calls of these tools need a confirmation.
 type view struct {
 	readOnly bool
-	// toolsets are the slugs of groups. If it is empty, all groups are visible.
+	// toolsets are the slugs of the visible groups. If it is empty, all groups are visible.
 	toolsets []string
-	// confirm requires that a person confirms destructive calls.
+	// confirm is true if a person must confirm destructive calls.
 	confirm bool
 }
 
-// readView reads the caller's view from the query and the headers. If both have a setting, the stricter value applies.
-// readView refuses a header that is empty or repeated, as the API does for parameters. Otherwise a value that a proxy
-// has added could replace the client's, and the client's restriction would have no effect. Fault: Invalid.
+// readView reads the caller's view from the query and the headers. If both have a setting, the stricter value applies:
+// for toolsets, only the names in both. readView refuses a header that is empty or repeated, as the API does for
+// parameters. Otherwise a value that a proxy has added could replace the client's, and the client's restriction would
+// have no effect. Fault: Invalid.
 func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 	v := view{readOnly: in.ReadOnly, confirm: in.Confirm}
 	if err := checkHeaders(header); err != nil {
@@ -59,7 +60,7 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 		{"query.toolsets", in.Toolsets},
 		{"header." + toolsetsField, toolsets},
 	} {
-		names, err := s.toolsets(list.location, list.names)
+		names, err := s.parseToolsets(list.location, list.names)
 		switch {
 		case err != nil:
 			return v, err
@@ -91,7 +92,7 @@ func checkHeaders(header http.Header) error {
 }
 
 // singleHeader returns the value of a header, or "" if the header is missing. It refuses a header that is repeated or
-// empty.
+// empty. Fault: Invalid.
 func singleHeader(header http.Header, name string) (string, error) {
 	values := header.Values(name)
 	switch {
@@ -105,9 +106,10 @@ func singleHeader(header http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// toolsets parses a comma-separated list of toolsets. It refuses a list such as "," without any name, because a view
-// without toolsets shows all tools. location names the field in errors.
-func (s *server) toolsets(location, list string) (names []string, err error) {
+// parseToolsets parses a comma-separated list of toolsets. It refuses unknown names. It also refuses a list such as ","
+// without any name, because a view without toolsets shows all tools. location names the field in errors. Fault:
+// Invalid.
+func (s *server) parseToolsets(location, list string) (names []string, err error) {
 	known := s.catalog().toolsets
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -133,12 +135,12 @@ func (v view) includes(t *apitools.Tool) bool {
 	return (t.ReadOnly || !v.readOnly) && (len(v.toolsets) == 0 || slices.Contains(v.toolsets, toolset(t.Group)))
 }
 
-// canCall reports whether a key has the scope that a tool needs.
+// canCall reports whether the key of a principal has the scope that a tool needs.
 func canCall(p auth.Principal, t *apitools.Tool) bool {
 	return t.Scope == "" || p.Allows(auth.Scope(t.Scope))
 }
 
-// caller is the sender of a message.
+// caller is the sender of a message. The context of a call contains it (callerOf).
 type caller struct {
 	server    *server
 	principal auth.Principal

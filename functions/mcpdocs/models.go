@@ -8,8 +8,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/docsearch"
 )
 
-// withCitationNumbers joins sentences with line breaks. After each sentence, it adds the numbers of its citations, from
-// 1.
+// withCitationNumbers joins sentences with line breaks. After each sentence, it adds the numbers of its citations, as
+// in [1][3]. Numbers begin at 1.
 func withCitationNumbers(sentences []docsearch.Sentence) string {
 	var out strings.Builder
 	for i, s := range sentences {
@@ -24,7 +24,7 @@ func withCitationNumbers(sentences []docsearch.Sentence) string {
 	return out.String()
 }
 
-// answerNote returns sentences that say what an answer lacks and why, or "".
+// answerNote returns sentences that say what an answer lacks and why, or "" if it lacks nothing.
 func answerNote(a docsearch.Answer) string {
 	var notes []string
 	if a.WriteError != nil {
@@ -41,7 +41,8 @@ func answerNote(a docsearch.Answer) string {
 	return strings.Join(notes, " ")
 }
 
-// searchNote returns sentences that say why a search did not use the best ranking, or "" if it did.
+// searchNote returns sentences that say why a search did not use the best ranking that the installation should have, or
+// "" if it did.
 func searchNote(mode docsearch.Mode, busy bool, modelErr *docsearch.ModelError) string {
 	text := ""
 	switch {

@@ -31,8 +31,9 @@ var postMessage = api.Operation[endpoint.Message, endpoint.Response]{
 	Errors: append(endpoint.ProtocolStatuses(), http.StatusTooManyRequests),
 }
 
-// Requests of the protocol that are not messages. Pages of every origin can send requests: everything here is public,
-// and an attacker gains nothing from requests that a visitor's browser sends.
+// Operations for the requests of the protocol that are not messages. Pages of every origin can send requests to all
+// operations of this group: the documentation is public, so an attacker gains nothing from requests that a visitor's
+// browser sends.
 var (
 	noStream  = endpoint.NotAllowed("docsMcpGet", http.MethodGet, Path, api.AnyOrigin)
 	noSession = endpoint.NotAllowed("docsMcpDelete", http.MethodDelete, Path, api.AnyOrigin)

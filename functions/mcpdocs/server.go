@@ -21,8 +21,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/servercards"
 )
 
-// callsPerSecond is the maximum number of calls per second from one address. A core computes the vectors of about 30
-// questions per second (docs/decisions/0046-a-small-sentence-transformer-in-plain-go.md).
+// callsPerSecond is the maximum number of messages per second from one IP address. For comparison: a core computes the
+// vectors of about 30 questions per second (docs/decisions/0046-a-small-sentence-transformer-in-plain-go.md).
 const callsPerSecond = 10
 
 // instructions describes the server to a model.
@@ -40,7 +40,7 @@ type server struct {
 	mcpServer   func() *sharedmcp.Server
 }
 
-// library has the search of the documentation, and the answerer, which uses it.
+// library has the searcher for the search tool, and the answerer for the question tool. The answerer uses the searcher.
 type library struct {
 	searcher *docsearch.Searcher
 	answerer docsearch.Answerer
@@ -49,8 +49,8 @@ type library struct {
 // Bind returns the group's routes. They use no models over a network.
 func Bind(p installation.Parts) []api.Route { return BindWith(p, docsearch.Models{}) }
 
-// BindWith works like Bind, but first tries the models. If models has no vectors, BindWith uses the file VectorsFile
-// near the binary.
+// BindWith works like Bind, but searches and questions use the models, and fall back on the methods without models. If
+// models.Vectors is nil, the vectors are read from the file VectorsFile near the binary.
 func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 	p = Group.Restrict(p)
 	if models.Vectors == nil {
@@ -91,7 +91,7 @@ func (s *server) newMCPServer() *sharedmcp.Server {
 		ReportFailure: endpoint.LogFailure(s.parts.Log),
 		// Each message of a batch counts for the rate limit.
 		HandleBatched: func(ctx context.Context, message []byte) *http.Response {
-			r, _ := ctx.Value(requestKey{}).(*http.Request) // handle has set it
+			r, _ := ctx.Value(requestKey{}).(*http.Request) // from handle
 			repeated, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), bytes.NewReader(message))
 			if err != nil {
 				panic(fmt.Sprintf("mcpdocs: ask again: %v", err)) // cannot happen: the address is that of a received request
@@ -107,7 +107,8 @@ func (s *server) newMCPServer() *sharedmcp.Server {
 // requestKey is the key under which a context contains the *http.Request of a message.
 type requestKey struct{}
 
-// serveLimited handles a message, or responds 429 if its address has sent too many.
+// serveLimited handles a message, or returns a response with status 429 if the client's address has sent too many
+// messages in this second.
 func (s *server) serveLimited(r *http.Request) *http.Response {
 	wait := s.addresses.Reserve(r)
 	if wait == 0 {

@@ -22,7 +22,7 @@ const (
 	askTool    = "ask-question-about-gatewright"
 )
 
-// repository is the base address of files that are not pages of this installation.
+// repository is the base URL of the files that this installation does not serve as pages.
 const repository = "https://github.com/gatewright/gatewright/blob/main/"
 
 // defaultLimit is the maximum number of passages of a search if the caller sets no limit.
@@ -72,7 +72,7 @@ const (
 		`"required":["title","path","anchor","url","text"]}}},"required":["mode","answered","answer","by","citations"]}`
 )
 
-// location says where a passage is in the documentation.
+// location is the place of a passage in the documentation.
 type location struct {
 	Title  string `json:"title"`
 	Path   string `json:"path"`
@@ -143,8 +143,8 @@ func (s *server) addTools(mcpServer *sharedmcp.Server) {
 	}))
 }
 
-// handler returns a tool's handler. It checks the arguments against the schema in, calls f, and creates the tool result
-// from the result of f.
+// handler returns the handler of a tool. The handler checks the arguments against the schema in, calls f with them, and
+// returns the result of f as the result of the call.
 func handler[In any](in string, f func(context.Context, In) (any, error)) mcp.ToolHandler {
 	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(json.RawMessage(in)) })
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -200,7 +200,7 @@ func (s *server) search(ctx context.Context, query string, limit int) (*searchRe
 const notCovered = "The documentation does not cover this question. The citations are the sections that are " +
 	"nearest to it."
 
-// maxNearest is the maximum number of sections that an answer names if the documentation does not cover the question.
+// maxNearest is the maximum number of sections that an answer cites if the documentation does not cover the question.
 const maxNearest = 3
 
 // answerQuestion returns the result of a question. Fault: docsearch.ErrQuery.
@@ -237,7 +237,7 @@ func (s *server) answerQuestion(ctx context.Context, question string) (*question
 	return out, nil
 }
 
-// locate returns the location of a passage. The address is that of a page of this installation if there is one, and
+// locate returns the location of a passage. Its URL is that of a page of this installation if there is one, and
 // otherwise that of the file in the repository.
 func (s *server) locate(ctx context.Context, title, file, anchor string) location {
 	p := location{Title: title, Path: file, Anchor: anchor, URL: repository + file}

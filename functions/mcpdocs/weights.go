@@ -14,16 +14,16 @@ import (
 // is next to a function's bootstrap, or in the folder docsearch next to the binary of the local process.
 const VectorsFile = "bedrock.vectors"
 
-// The folders that can contain the files, relative to the folder of the binary.
+// The folders that can contain the file of vectors and the file of weights, relative to the folder of the binary.
 var (
 	vectorsFolders = []string{".", "docsearch"}
-	// weightsFolders has the folders, in this order, for a function or an image, for an archive, and for a checkout,
-	// whose binaries are in dist.
+	// weightsFolders has the folders, in this order, for a function or an image, for an unpacked release archive, and for
+	// a checkout of the repository, whose binaries are in dist.
 	weightsFolders = []string{".", "../share/gatewright", "../shared/management/docsearch/minilm"}
 )
 
-// weightsLoader returns a function that maps the file configured into memory, or, if configured is "", the file of
-// weights near the binary.
+// weightsLoader returns a function that maps the file of weights into memory. configured is the path of the file. If
+// configured is "", the function searches for the file near the binary.
 func weightsLoader(configured string) func() ([]byte, error) {
 	if configured != "" {
 		return func() ([]byte, error) { return disk.Map(configured) }

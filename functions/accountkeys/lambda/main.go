@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of accountkeys. It only starts package accountkeys, which has the logic.
+// Command lambda is the function that serves the operations of accountkeys. It only starts package accountkeys, which
+// has the logic.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command lambda is the function behind the console. It only starts package console, which has the logic.
+// Command lambda is the function that serves the console. It only starts package console, which has the logic.
 package main
 
 import (

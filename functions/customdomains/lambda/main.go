@@ -1,5 +1,5 @@
-// Command lambda is the function behind the operations of customdomains. It only starts package customdomains, which
-// has the logic.
+// Command lambda is the function that serves the operations of customdomains. It only starts package customdomains,
+// which has the logic.
 package main
 
 import (

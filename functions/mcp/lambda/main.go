@@ -1,5 +1,5 @@
-// Command lambda is the function behind the operations of mcp, whose tools are those of all
-// groups. It only starts package mcp, which has the logic. Package functions lists the groups.
+// Command lambda is the function that serves the operations of mcp: the MCP server, whose tools are the operations of
+// all groups. It only starts package mcp, which has the logic. Package functions lists the groups.
 package main
 
 import (

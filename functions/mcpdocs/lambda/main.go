@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of mcpdocs. It only starts package mcpdocs, which has the logic.
+// Command lambda is the function that serves the operations of mcpdocs. It only starts package mcpdocs, which has the
+// logic.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command lambda is the function behind the operations of metering. It only starts package metering, which has the
+// Command lambda is the function that serves the operations of metering. It only starts package metering, which has the
 // logic.
 package main
 

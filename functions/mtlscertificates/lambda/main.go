@@ -1,5 +1,5 @@
-// Command lambda is the function behind the operations of mtlscertificates.
-// It only starts package mtlscertificates, which has the logic.
+// Command lambda is the function that serves the operations of mtlscertificates. It only starts package
+// mtlscertificates, which has the logic.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command lambda is the function behind the operations of platform. It only starts package platform, which has the
+// Command lambda is the function that serves the operations of platform. It only starts package platform, which has the
 // logic.
 package main
 

@@ -1,4 +1,4 @@
-// Command lambda is the function behind the operations of projects. It only starts package projects, which has the
+// Command lambda is the function that serves the operations of projects. It only starts package projects, which has the
 // logic.
 package main
 

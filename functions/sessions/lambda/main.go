@@ -1,4 +1,4 @@
-// Command lambda is the function behind the operations of sessions. It only starts package sessions, which has the
+// Command lambda is the function that serves the operations of sessions. It only starts package sessions, which has the
 // logic.
 package main
 

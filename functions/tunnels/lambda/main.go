@@ -1,4 +1,5 @@
-// Command lambda is the function behind the operations of tunnels. It only starts package tunnels, which has the logic.
+// Command lambda is the function that serves the operations of tunnels. It only starts package tunnels, which has the
+// logic.
 package main
 
 import (
