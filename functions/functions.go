@@ -5,7 +5,7 @@
 // infrastructure, the OpenAPI document and the MCP server use these lists.
 //
 // The package has no logic. A group that is added here appears everywhere. Functions that only an installation in AWS
-// has are not in these lists, so that the local process does not link them. Package infra lists them (awsOnly). Read
+// has are not in these lists, so that gatewright-server does not link them. Package infra lists them (awsOnly). Read
 // functions.go: all other files are tests.
 package functions
 

@@ -2,5 +2,5 @@
 // creating and revoking them (contract 3.9 and 9).
 //
 // Package accounts in shared defines keys, and decides which callers can create or revoke them. Read operations.go
-// first, then handlers.go. shapes.go has the fields of a new key.
+// first, then handlers.go. shapes.go converts keys between the API's types and the service's types.
 package accountkeys

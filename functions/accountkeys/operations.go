@@ -106,4 +106,5 @@ type createdKey struct {
 	Key string `json:"key" format:"password" doc:"The key itself. It is shown here and never again."`
 }
 
+// timestamp is an instant in a body (RFC 3339).
 type timestamp struct{ time.Time }

@@ -14,8 +14,8 @@ import (
 
 // The functions below convert between the API's types and the service's types.
 
-// kindNames is a list of kinds of environment. An omitted list means all kinds. null must not mean all kinds too, so
-// UnmarshalJSON decodes it as a list with an invalid name, which spec refuses.
+// kindNames is a list of kinds of environment in a body. If the body has no list, the key has access to all kinds. But
+// null must not mean all kinds, so UnmarshalJSON decodes null as a list with an invalid name, which spec refuses.
 type kindNames []kindName
 
 // UnmarshalJSON implements json.Unmarshaler. It is also called for null.

@@ -1,7 +1,8 @@
 // Package accounts creates accounts, each with its first key. For any account, it also creates, lists and revokes keys,
 // and lists, sets and resets limits. The function has no public address and needs no account key: a new installation
-// has none, and an operator must be able to work when keys are lost or leaked. Instead, the platform's permissions
-// decide who can invoke it. `make account` and `make account-keys` invoke it with the operator's own credentials.
+// has none, and an operator must be able to work when keys are lost or leaked. Instead, the permissions of the platform
+// decide who can invoke it: IAM in AWS. `make account` and `make account-keys` invoke it with the operator's own
+// credentials.
 //
 // The API's operations on account keys are in functions/accountkeys. Package accounts in shared defines accounts and
 // their keys. Read Handler first.
@@ -65,7 +66,8 @@ type In struct {
 	Scopes       string     `json:"scopes"`
 	Projects     string     `json:"projects"`
 	Environments string     `json:"environments"`
-	// ConfirmDestructive requires that a person confirms destructive calls that are made with the key through MCP.
+	// ConfirmDestructive is true if a person must confirm the destructive calls that are made through MCP with the new
+	// key.
 	ConfirmDestructive bool `json:"confirmDestructive"`
 
 	// ID is the ID of the key to revoke. Force revokes it even if it is the last key with full access.
@@ -114,8 +116,8 @@ type Limit struct {
 	Name   string `json:"name"`
 	Value  int64  `json:"value"`
 	Custom bool   `json:"own"` // whether the value is the account's own
-	// UpperBound is a number that the account's current use does not exceed. It is null if no such number is known
-	// without counting.
+	// UpperBound is a number that the account's current use of the limit does not exceed. It is null if the function would
+	// have to count to find such a number.
 	UpperBound *int64 `json:"atMost"`
 }
 

@@ -33,7 +33,8 @@ type handlers struct {
 // maxLimit is the maximum number of calls in a response (contract 2.10).
 const maxLimit = 1000
 
-// deployment returns the name of a deployment that the caller can see. For any other deployment, it returns NotFound.
+// deployment returns the name of the deployment in a path. If the caller cannot see the deployment, it returns
+// NotFound.
 func (h handlers) deployment(ctx context.Context, path DeploymentPath) (string, error) {
 	found, err := h.deployments.ReadDeployment(ctx, deployments.DeploymentLocator{
 		Owner:      auth.OwnerFrom(ctx),
@@ -42,7 +43,8 @@ func (h handlers) deployment(ctx context.Context, path DeploymentPath) (string, 
 	return found.Name, err
 }
 
-// allConsumers means all consumers. No consumer has this name.
+// allConsumers is the value of the parameter consumers that selects the calls of all consumers, and calls without a
+// consumer. No consumer has this name.
 const allConsumers = "*"
 
 func (c Consumers) callers() counts.Callers {

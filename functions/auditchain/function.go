@@ -1,8 +1,8 @@
 // Package auditchain processes new audit records: the table's stream calls it with the records that changes have
 // written, and it adds them to the audit chain and counts them.
 //
-// No route calls this function. Package trail in shared defines the chain. It adds each record exactly once, even if
-// the record is delivered twice or late. Read function.go, the only file outside lambda.
+// No route calls this function. Package trail in shared defines the chain, and adds each record exactly once, even if
+// the record is delivered twice or late. Read function.go: the only other Go file is the main package in folder lambda.
 package auditchain
 
 import (
@@ -41,7 +41,7 @@ var Function = trigger.Function{
 	Timeout: time.Minute,
 }
 
-// newRecordFilter matches records that were just written.
+// newRecordFilter is the stream's filter for new audit records: only their creation, and no later change.
 const newRecordFilter = `{"eventName":["INSERT"],"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"audit-new#"}]}}}}`
 
 // Open creates the function's handler, for lambda.Start.

@@ -73,15 +73,15 @@ func (h handlers) export(ctx context.Context, in *exportIn) (*exportOut, error) 
 	if err != nil {
 		return nil, err
 	}
-	account := auth.OwnerFrom(ctx)
+	owner := auth.OwnerFrom(ctx)
 	fits := api.Fits(func(l proof.Link) proof.Link { return l })
-	s, err := h.trail.Section(ctx, account.AccountID, account.Account, after, maxExportRecords, fits)
+	s, err := h.trail.Section(ctx, owner.AccountID, owner.Account, after, maxExportRecords, fits)
 	if err != nil {
 		return nil, err
 	}
-	out := &exportOut{Body: exported{Links: api.Map(s.Links, func(l proof.Link) proof.Link {
-		return l
-	}), Header: s.Header}}
+	// api.Map makes an empty list of nil.
+	links := api.Map(s.Links, func(l proof.Link) proof.Link { return l })
+	out := &exportOut{Body: exported{Links: links, Header: s.Header}}
 	out.Body.Next, out.Link, err = h.cursors.Next(ctx, in.After, s.Next)
 	return out, err
 }

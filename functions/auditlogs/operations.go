@@ -81,8 +81,8 @@ type listIn struct {
 	api.After
 }
 
-// optional is a parameter that also records whether it was set. It is for parameters for which every value of T is
-// valid.
+// optional is a parameter that also records whether a request has set it. Use it for parameters whose zero value is a
+// valid value.
 type optional[T any] struct {
 	value T
 	isSet bool

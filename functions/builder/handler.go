@@ -40,7 +40,7 @@ var Function = trigger.Function{
 	},
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
-	// Retry for long, because no other event reports the upload.
+	// Retry for a long time, because no other event reports the upload.
 	Retries: trigger.Retries{Attempts: 2, MaxAge: 6 * time.Hour, DeadLetter: true},
 }
 
@@ -53,8 +53,8 @@ func Open(p installation.Parts) (any, error) {
 	return probe.Handler(h.Handle, probe.TableCheck(p.Table.Restrict(Function.TableAccess), Function.TableAccess)), nil
 }
 
-// New creates the handler for S3's events. Only the handler that Open returns also handles the event that probes a
-// release.
+// New creates the handler for S3's events. It does not handle the event that probes a release. The handler of Open
+// does.
 func New(p installation.Parts) (*Handler, error) {
 	p.Table = p.Table.Restrict(Function.TableAccess)
 	engine, err := durable.Engine(p)
@@ -110,7 +110,8 @@ func (h *Handler) Handle(ctx context.Context, event events.S3Event) error {
 }
 
 // handleObject runs the build of one object. It deletes the object when the build has ended, or if the object belongs
-// to no open upload. It ignores an object that is not an upload.
+// to no open upload. If the build has to wait, functions/operations continues it. handleObject ignores an object that
+// is not an upload.
 func (h *Handler) handleObject(ctx context.Context, record events.S3EventRecord) error {
 	key, err := url.QueryUnescape(record.S3.Object.Key)
 	if err != nil {

@@ -19,7 +19,7 @@ func Bind(p installation.Parts) []api.Route {
 	return Routes(p, console.Embedded())
 }
 
-// Routes returns the routes of a console.
+// Routes returns the routes that serve the files of site.
 func Routes(_ installation.Parts, site console.Site) []api.Route {
 	h := handlers{site}
 	return []api.Route{show.HandledBy(h.show), asset.HandledBy(h.asset)}
@@ -43,8 +43,8 @@ var errNoFile = fault.New(fault.NotFound, "There is no such file of the console.
 
 func (h handlers) show(ctx context.Context, _ *showIn) (*fileOut, error) {
 	page := h.site.Page()
-	// The address is relative, because a stage of API Gateway or the path of a proxy can precede the path. If the
-	// page's address ends in a slash, the browser resolves relative addresses below it.
+	// The URL of the assets is relative, because a stage of API Gateway or the path of a proxy can precede /console. If
+	// the page's URL ends in a slash, the browser resolves relative URLs below the page.
 	assets := "console"
 	if strings.HasSuffix(api.Address(ctx), "/") {
 		assets = "."
@@ -60,7 +60,7 @@ func (h handlers) asset(_ context.Context, in *assetIn) (*fileOut, error) {
 	}
 	out := newFileOut(file)
 	out.Vary = "Accept-Encoding"
-	// If both encodings have the same weight, SelectQValue returns the first.
+	// If both encodings have the same weight, SelectQValue returns the first: identity.
 	if file.Brotli != nil && negotiation.SelectQValue(in.AcceptEncoding, []string{"identity", "br"}) == "br" {
 		out.ContentEncoding, out.Body = "br", file.Brotli
 	}

@@ -38,7 +38,8 @@ var Group = api.Group{
 	},
 }
 
-// Every operation accepts the ID of a bucket or consumer instead of the name. An ID needs an additional read.
+// Uses and errors that several operations have. Every operation accepts the ID of a bucket or consumer instead of the
+// name, and makes an additional read for an ID.
 var (
 	readUses       = []api.Use{api.BatchGetItem, api.Query, api.RootKey}
 	notFoundErrors = []int{http.StatusNotFound, http.StatusTooManyRequests}
@@ -114,8 +115,8 @@ var roll = api.Operation[rollIn, api.NoContent]{
 	Parameters: tagParameters,
 }
 
-// BucketPath is the path of a key bucket. It is embedded in the inputs of operations, like the types below. They are
-// exported because huma skips unexported embedded types.
+// BucketPath is the path of a key bucket. It is embedded in the inputs of operations, like the other exported types of
+// this package. They are exported because huma skips unexported embedded types.
 type BucketPath struct {
 	api.AccountPath
 	BucketName string `path:"bucketName" maxLength:"256" doc:"The key bucket's name, or its id."`
@@ -132,7 +133,7 @@ type KeyFormat struct {
 	KeyFormat string `query:"key-format" enum:"none,visible,masked" default:"masked" doc:"How much of an API key is shown: nothing, all, or its last 8 characters. A bucket that does not keep the texts shows those at most, and so does a tool that is called without revealSecrets."`
 }
 
-// IncludeQuery selects what a response includes in addition to the consumers.
+// IncludeQuery selects what a response includes in addition to the consumers, and the format of their keys.
 type IncludeQuery struct {
 	APIKeys        bool `query:"include-api-keys" doc:"Include API keys."`
 	Managers       bool `query:"include-managers" doc:"Include managers."`

@@ -37,13 +37,13 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	filter := keys.Filter{Tags: in.Tags, ManagerEmail: in.ManagerEmail, NamePrefix: in.NamePrefix}
 	include := in.include()
 	include.Fits = func() func(keys.Consumer) bool { return api.Fits(viewConsumer) }
-	name := func(c keys.Consumer) string { return c.Name }
+	nameOf := func(c keys.Consumer) string { return c.Name }
 	return api.RespondCursors(ctx, h.cursors, in.Page, in.After, viewConsumer,
-		name)(h.service.ListConsumers(ctx, in.BucketPath.at(ctx), filter, page, include))
+		nameOf)(h.service.ListConsumers(ctx, in.BucketPath.locator(ctx), filter, page, include))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*consumerOut, error) {
-	return api.Respond(viewConsumer)(h.service.CreateConsumer(ctx, in.BucketPath.at(ctx), keys.NewConsumer{
+	return api.Respond(viewConsumer)(h.service.CreateConsumer(ctx, in.BucketPath.locator(ctx), keys.NewConsumer{
 		Name: in.Body.Name, Description: in.Body.Description.Value, Tags: in.Body.Tags.Value,
 		Metadata: json.RawMessage(in.Body.Metadata.Value),
 		Managers: api.Map(in.Body.Managers.Value, func(m newManager) keys.NewManager { return keys.NewManager(m) }),
@@ -52,22 +52,23 @@ func (h handlers) create(ctx context.Context, in *createIn) (*consumerOut, error
 }
 
 func (h handlers) read(ctx context.Context, in *readIn) (*consumerOut, error) {
-	return api.Respond(viewConsumer)(h.service.ReadConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), in.include()))
+	return api.Respond(viewConsumer)(h.service.ReadConsumer(ctx, in.ConsumerPath.locator(ctx, in.Tags), in.include()))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*consumerOut, error) {
-	return api.Respond(viewConsumer)(h.service.UpdateConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags), keys.ConsumerPatch{
+	patch := keys.ConsumerPatch{
 		Description: in.Body.Description.Patch(), Tags: in.Body.Tags.Patch(),
 		Metadata: api.PatchWith(in.Body.Metadata, func(m metadata) json.RawMessage { return json.RawMessage(m) }),
-	}))
+	}
+	return api.Respond(viewConsumer)(h.service.UpdateConsumer(ctx, in.ConsumerPath.locator(ctx, in.Tags), patch))
 }
 
 func (h handlers) remove(ctx context.Context, in *consumerIn) (*api.NoContent, error) {
-	return nil, h.service.DeleteConsumer(ctx, in.ConsumerPath.at(ctx, in.Tags))
+	return nil, h.service.DeleteConsumer(ctx, in.ConsumerPath.locator(ctx, in.Tags))
 }
 
 func (h handlers) roll(ctx context.Context, in *rollIn) (*api.NoContent, error) {
-	return nil, h.service.RollKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.Body.ExpiresOn.Time)
+	return nil, h.service.RollKey(ctx, in.ConsumerPath.locator(ctx, in.Tags), in.Body.ExpiresOn.Time)
 }
 
 func (h handlers) listKeys(ctx context.Context, in *listKeysIn) (*keysOut, error) {
@@ -75,9 +76,9 @@ func (h handlers) listKeys(ctx context.Context, in *listKeysIn) (*keysOut, error
 	if err != nil {
 		return nil, err
 	}
-	id := func(k keys.Key) string { return k.ID }
+	idOf := func(k keys.Key) string { return k.ID }
 	return api.RespondCursors(ctx, h.cursors, in.Page, in.After, viewKey,
-		id)(h.service.ListKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), page, keys.Format(in.KeyFormat.KeyFormat)))
+		idOf)(h.service.ListKeys(ctx, in.ConsumerPath.locator(ctx, in.Tags), page, keys.Format(in.KeyFormat.KeyFormat)))
 }
 
 func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, error) {
@@ -85,42 +86,44 @@ func (h handlers) createKey(ctx context.Context, in *createKeyIn) (*keyOut, erro
 	if in.Body != nil {
 		body = *in.Body
 	}
-	return api.Respond(viewKey)(h.service.CreateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), body.key()))
+	return api.Respond(viewKey)(h.service.CreateKey(ctx, in.ConsumerPath.locator(ctx, in.Tags), body.toService()))
 }
 
 func (h handlers) createKeys(ctx context.Context, in *createKeysIn) (*createdKeysOut, error) {
-	return api.Respond(viewKeys)(h.service.CreateKeys(ctx, in.ConsumerPath.at(ctx, in.Tags), api.Map(in.Body, newKey.key)))
+	return api.Respond(viewKeys)(h.service.CreateKeys(ctx, in.ConsumerPath.locator(ctx, in.Tags),
+		api.Map(in.Body, newKey.toService)))
 }
 
 func (h handlers) readKey(ctx context.Context, in *readKeyIn) (*keyOut, error) {
-	return api.Respond(viewKey)(h.service.ReadKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID,
+	return api.Respond(viewKey)(h.service.ReadKey(ctx, in.ConsumerPath.locator(ctx, in.Tags), in.KeyID,
 		keys.Format(in.KeyFormat.KeyFormat)))
 }
 
 func (h handlers) updateKey(ctx context.Context, in *updateKeyIn) (*keyOut, error) {
-	return api.Respond(viewKey)(h.service.UpdateKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID, keys.KeyPatch{
+	return api.Respond(viewKey)(h.service.UpdateKey(ctx, in.ConsumerPath.locator(ctx, in.Tags), in.KeyID, keys.KeyPatch{
 		ExpiresOn:   api.PatchWith(in.Body.ExpiresOn, func(t timestamp) time.Time { return t.Time }),
 		Description: in.Body.Description.Patch(), Text: in.Body.Key.Value,
 	}))
 }
 
 func (h handlers) removeKey(ctx context.Context, in *keyIn) (*api.NoContent, error) {
-	return nil, h.service.DeleteKey(ctx, in.ConsumerPath.at(ctx, in.Tags), in.KeyID)
+	return nil, h.service.DeleteKey(ctx, in.ConsumerPath.locator(ctx, in.Tags), in.KeyID)
 }
 
 func (h handlers) listManagers(ctx context.Context, in *listManagersIn) (*managersOut, error) {
-	return api.RespondPage(in.Page, viewManager)(h.service.ListManagers(ctx, in.ConsumerPath.at(ctx, nil), in.StorePage()))
+	return api.RespondPage(in.Page, viewManager)(h.service.ListManagers(ctx, in.ConsumerPath.locator(ctx, nil),
+		in.StorePage()))
 }
 
 func (h handlers) addManager(ctx context.Context, in *addManagerIn) (*managerOut, error) {
-	return api.Respond(viewManager)(h.service.AddManager(ctx, in.ConsumerPath.at(ctx, nil),
+	return api.Respond(viewManager)(h.service.AddManager(ctx, in.ConsumerPath.locator(ctx, nil),
 		keys.NewManager{Email: in.Body.Email, Sub: in.Body.Sub}))
 }
 
 func (h handlers) readManager(ctx context.Context, in *managerIn) (*personOut, error) {
-	return api.Respond(viewPerson)(h.service.ReadManager(ctx, in.ConsumerPath.at(ctx, nil), in.ManagerID))
+	return api.Respond(viewPerson)(h.service.ReadManager(ctx, in.ConsumerPath.locator(ctx, nil), in.ManagerID))
 }
 
 func (h handlers) removeManager(ctx context.Context, in *managerIn) (*api.NoContent, error) {
-	return nil, h.service.DeleteManager(ctx, in.ConsumerPath.at(ctx, nil), in.ManagerID)
+	return nil, h.service.DeleteManager(ctx, in.ConsumerPath.locator(ctx, nil), in.ManagerID)
 }

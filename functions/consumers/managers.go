@@ -99,8 +99,9 @@ type invite struct {
 	CreatedOn string `json:"createdOn" format:"date-time" doc:"When it was made."`
 }
 
-// The maximum lengths of a manager's address and sub. The struct tags of addManagerIn have the same limits.
-const maxEmail, maxSub = 254, 256
+// The maximum lengths of a manager's address and sub, in characters. The struct tags of addManagerIn have the same
+// limits.
+const maxEmailChars, maxSubChars = 254, 256
 
 // newManager is an entry in the managers of a new consumer: the address of an invite, or a manager (contract 3.5).
 type newManager keys.NewManager
@@ -108,11 +109,12 @@ type newManager keys.NewManager
 // Schema implements huma.SchemaProvider.
 func (newManager) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{
-		{Type: huma.TypeString, Description: "An address to invite.", MaxLength: new(maxEmail)},
+		{Type: huma.TypeString, Description: "An address to invite.", MaxLength: new(maxEmailChars)},
 		{
 			Type: huma.TypeObject, Description: "A manager.",
 			Properties: map[string]*huma.Schema{
-				"email": {Type: huma.TypeString, MaxLength: new(maxEmail)}, "sub": {Type: huma.TypeString, MaxLength: new(maxSub)},
+				"email": {Type: huma.TypeString, MaxLength: new(maxEmailChars)},
+				"sub":   {Type: huma.TypeString, MaxLength: new(maxSubChars)},
 			},
 			Required: []string{"email", "sub"}, AdditionalProperties: true,
 		},

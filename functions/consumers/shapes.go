@@ -10,12 +10,12 @@ import (
 
 // The functions below convert between the API's types and the service's types.
 
-func (p BucketPath) at(ctx context.Context) keys.BucketLocator {
+func (p BucketPath) locator(ctx context.Context) keys.BucketLocator {
 	return keys.BucketLocator{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
 }
 
-func (p ConsumerPath) at(ctx context.Context, tags map[string]string) keys.ConsumerLocator {
-	return keys.ConsumerLocator{BucketLocator: p.BucketPath.at(ctx), Consumer: p.ConsumerName, Tags: tags}
+func (p ConsumerPath) locator(ctx context.Context, tags map[string]string) keys.ConsumerLocator {
+	return keys.ConsumerLocator{BucketLocator: p.BucketPath.locator(ctx), Consumer: p.ConsumerName, Tags: tags}
 }
 
 func (i IncludeQuery) include() keys.Include {
@@ -25,7 +25,7 @@ func (i IncludeQuery) include() keys.Include {
 	}
 }
 
-func (n newKey) key() keys.NewKey {
+func (n newKey) toService() keys.NewKey {
 	out := keys.NewKey{Description: n.Description.Value, Text: n.Key.Value}
 	if n.ExpiresOn.Set && !n.ExpiresOn.Null {
 		out.ExpiresOn = &n.ExpiresOn.Value.Time
@@ -42,7 +42,8 @@ func viewConsumer(c keys.Consumer) consumer {
 	}
 }
 
-// listOrNil converts the items of a list. It returns nil for a nil list, which was not requested.
+// listOrNil converts the items of a list. It returns nil for a nil list: the caller has not requested the list, so the
+// response does not contain it.
 func listOrNil[From, To any](items []From, convert func(From) To) *[]To {
 	if items == nil {
 		return nil

@@ -12,14 +12,14 @@ import (
 // tagPrefix is the prefix of the query parameters that filter by tag, as in tag.account=foo.
 const tagPrefix = "tag."
 
-// maxTagBytes is the maximum length, in bytes, of a tag's property and of its value in the query. Stored tags are not
-// longer.
+// maxTagBytes is the maximum length of a tag's property in the query, and of its value, in bytes. The properties and
+// values of stored tags are not longer.
 const maxTagBytes = 256
 
 // TagQuery is embedded in the inputs of operations with query parameters of the form tag.<property>=<value> (contract
 // 3.6). A consumer must have all tags in the query.
 type TagQuery struct {
-	// Tags are the tags by property, nil if the query has none.
+	// Tags maps the properties in the query to their values. It is nil if the query has no tags.
 	Tags map[string]string `json:"-"`
 }
 
@@ -33,13 +33,14 @@ func tagParameter() *huma.Param {
 		Schema: &huma.Schema{
 			Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString, MaxLength: new(maxTagBytes)},
 			Examples: []any{map[string]string{"tag.plan": "gold"}},
-			// Operations ignore a parameter without the prefix, so the call would be made without this condition.
+			// The members must have the prefix in their names: operations ignore a parameter without it, and would return
+			// consumers without the tag.
 			Extensions: map[string]any{"propertyNames": map[string]string{"pattern": `^tag\..`}},
 		},
 	}
 }
 
-// Resolve implements huma.Resolver: it reads the tags from the query.
+// Resolve implements huma.Resolver. It reads the tags from the query, and returns an error for an invalid tag.
 func (q *TagQuery) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
 	query := u.Query()

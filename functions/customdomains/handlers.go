@@ -40,8 +40,8 @@ func (h handlers) create(ctx context.Context, in *createIn) (*mutationOut, error
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*mutationOut, error) {
-	// A request with only the hostname detaches it from all deployments. A caller that also sets isDefault does not
-	// want that.
+	// A request with only the hostname detaches the hostname from all deployments. A caller that also sets isDefault does
+	// not want that.
 	if in.Body.IsDefault != nil && in.Body.DeploymentName == "" {
 		return nil, fault.InvalidField("isDefault", "goes with deploymentName: name the deployment too, or leave both out "+
 			"to detach the hostname from all it leads to")
@@ -71,8 +71,8 @@ func (h handlers) removeCertificate(ctx context.Context, in *domainIn) (*domainO
 	return api.Respond(h.view)(h.service.DeleteCertificate(ctx, auth.OwnerFrom(ctx), in.Hostname))
 }
 
-// cname returns the deployment's host name, which the installation has chosen, as the target of a CNAME record. It
-// returns nil if the configured address of deployments is not a URL.
+// cname returns the target of a custom domain's CNAME record: the deployment's host name below the installation's
+// domain. It returns nil if the configured address of deployments is not a URL.
 func (h handlers) cname(deployment string) *string {
 	u, err := url.Parse(h.config.DeploymentOrigin(deployment))
 	if err != nil {

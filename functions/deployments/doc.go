@@ -1,8 +1,8 @@
-// Package deployments serves the operations that deploy a project's sources: requesting an upload address, reading the
-// status and the sources of the build, and listing, reading, redeploying, rolling back and deleting deployments
-// (specification 4.7).
+// Package deployments serves the operations that deploy a project's sources, and the operations on deployments
+// (specification 4.7). A client requests an upload address, uploads the sources, and reads the status of the build.
+// Other operations list, read, redeploy, roll back and delete deployments.
 //
 // This package does not build. After an upload, S3 calls functions/builder, which begins the build as a durable
-// operation. A redeploy begins its build itself, and functions/operations runs it. Read operations.go first, then
-// handlers.go.
+// operation. The operation redeploy begins the build itself, and functions/operations runs this build. Read
+// operations.go first, then handlers.go.
 package deployments

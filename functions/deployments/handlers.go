@@ -35,38 +35,40 @@ type handlers struct {
 }
 
 func (h handlers) sources(ctx context.Context, in *sourcesIn) (*uploadOut, error) {
-	return h.issue(ctx, in.Body.AccountName,
+	return h.issueUpload(ctx, in.Body.AccountName,
 		deployments.UploadLocator{Project: in.Body.ProjectName, Branch: in.Body.BranchName})
 }
 
 func (h handlers) sourceURL(ctx context.Context, in *sourceURLIn) (*uploadOut, error) {
-	at := deployments.UploadLocator{
+	locator := deployments.UploadLocator{
 		Project: in.Body.ProjectName, Branch: in.Body.BranchName, RepositoryURL: in.Body.RepositoryURL, SHA: in.Body.SHA,
 	}
 	switch {
 	case in.Body.Environment != "":
-		at.Branch = in.Body.Environment
-		out, err := h.issue(ctx, in.Body.AccountName, at)
+		locator.Branch = in.Body.Environment
+		out, err := h.issueUpload(ctx, in.Body.AccountName, locator)
 		return out, fault.RenameField(err, "branchName", "environment")
-	case at.Branch == "":
+	case locator.Branch == "":
 		return nil, fault.InvalidField("environment", "name the branch here or in branchName")
 	}
-	return h.issue(ctx, in.Body.AccountName, at)
+	return h.issueUpload(ctx, in.Body.AccountName, locator)
 }
 
-// defaultBranch is the branch of requests in the earlier form of the operation, which has no field for the branch.
+// defaultBranch is the branch for the operation projectSources, whose requests do not name a branch.
 const defaultBranch = "main"
 
 func (h handlers) projectSources(ctx context.Context, in *projectSourcesIn) (*uploadOut, error) {
-	return h.issue(ctx, in.AccountName, deployments.UploadLocator{Project: in.ProjectName, Branch: defaultBranch})
+	return h.issueUpload(ctx, in.AccountName, deployments.UploadLocator{Project: in.ProjectName, Branch: defaultBranch})
 }
 
-func (h handlers) issue(ctx context.Context, account string, at deployments.UploadLocator) (*uploadOut, error) {
-	at.Owner = auth.OwnerFrom(ctx)
-	if account != at.Account {
+func (h handlers) issueUpload(
+	ctx context.Context, account string, locator deployments.UploadLocator,
+) (*uploadOut, error) {
+	locator.Owner = auth.OwnerFrom(ctx)
+	if account != locator.Account {
 		return nil, fault.Missing("account")
 	}
-	return api.Respond(viewUpload)(h.service.IssueUpload(ctx, at))
+	return api.Respond(viewUpload)(h.service.IssueUpload(ctx, locator))
 }
 
 func (h handlers) status(ctx context.Context, in *statusIn) (*statusOut, error) {
@@ -77,32 +79,32 @@ func (h handlers) status(ctx context.Context, in *statusIn) (*statusOut, error) 
 }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.RespondSlice(in.Page, view)(h.service.ListDeployments(ctx, auth.OwnerFrom(ctx), in.ProjectName))
+	return api.RespondSlice(in.Page, viewDeployment)(h.service.ListDeployments(ctx, auth.OwnerFrom(ctx), in.ProjectName))
 }
 
 func (h handlers) read(ctx context.Context, in *nameIn) (*deploymentOut, error) {
-	return api.Respond(view)(h.service.ReadDeployment(ctx, in.at(ctx)))
+	return api.Respond(viewDeployment)(h.service.ReadDeployment(ctx, in.locator(ctx)))
 }
 
 func (h handlers) remove(ctx context.Context, in *nameIn) (*api.NoContent, error) {
-	return h.removeAt(ctx, in.at(ctx))
+	return h.deleteDeployment(ctx, in.locator(ctx))
 }
 
 func (h handlers) removeFromProject(ctx context.Context, in *projectNameIn) (*api.NoContent, error) {
-	return h.removeAt(ctx, deployments.DeploymentLocator{
+	return h.deleteDeployment(ctx, deployments.DeploymentLocator{
 		Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName,
 		Project: in.ProjectName,
 	})
 }
 
-// removeAt deletes a deployment. The response is 200 without a body (contract 2.10). removeAt does not return nil as
-// the output, because huma would respond with 204.
-func (h handlers) removeAt(ctx context.Context, at deployments.DeploymentLocator) (*api.NoContent, error) {
-	return &api.NoContent{}, h.service.DeleteDeployment(ctx, at)
+// deleteDeployment deletes a deployment. The response is 200 without a body (contract 2.10). The handler must return an
+// output, because huma responds to a nil output with 204.
+func (h handlers) deleteDeployment(ctx context.Context, locator deployments.DeploymentLocator) (*api.NoContent, error) {
+	return &api.NoContent{}, h.service.DeleteDeployment(ctx, locator)
 }
 
 func (h handlers) redeploy(ctx context.Context, in *nameIn) (*redeployOut, error) {
-	return api.Respond(viewRedeploy)(h.service.Redeploy(ctx, in.at(ctx)))
+	return api.Respond(viewRedeploy)(h.service.Redeploy(ctx, in.locator(ctx)))
 }
 
 func (h handlers) rollback(ctx context.Context, in *rollbackIn) (*deploymentOut, error) {
@@ -110,11 +112,12 @@ func (h handlers) rollback(ctx context.Context, in *rollbackIn) (*deploymentOut,
 	if in.Body != nil {
 		target = strings.ToLower(in.Body.To)
 	}
-	return api.Respond(view)(h.service.Rollback(ctx, nameIn{in.DeploymentName}.at(ctx), target, h.certificates))
+	return api.Respond(viewDeployment)(h.service.Rollback(ctx, nameIn{in.DeploymentName}.locator(ctx), target,
+		h.certificates))
 }
 
 func (h handlers) history(ctx context.Context, in *historyIn) (*historyOut, error) {
-	return api.RespondSlice(in.Page, viewPastBuild)(h.service.History(ctx, nameIn{in.DeploymentName}.at(ctx)))
+	return api.RespondSlice(in.Page, viewPastBuild)(h.service.History(ctx, nameIn{in.DeploymentName}.locator(ctx)))
 }
 
 func (h handlers) source(ctx context.Context, in *sourceIn) (*sourceOut, error) {
@@ -130,13 +133,13 @@ func (h handlers) source(ctx context.Context, in *sourceIn) (*sourceOut, error) 
 }
 
 func (h handlers) routes(ctx context.Context, in *routesIn) (*routesOut, error) {
-	served, err := h.inspector.Served(ctx, nameIn{in.DeploymentName}.at(ctx))
+	served, err := h.inspector.Served(ctx, nameIn{in.DeploymentName}.locator(ctx))
 	return api.RespondSlice(in.Page, func(r project.Route) route {
 		return viewRoute(r, served.Policies)
 	})(served.Routes, err)
 }
 
-// maxShownPolicies is the maximum number of a route's policies that are shown. A route can have more.
+// maxShownPolicies is the maximum number of policies of a route in a response. A route can have more.
 const maxShownPolicies = 100
 
 func viewRoute(r project.Route, policies map[string]project.Policy) route {
@@ -159,7 +162,7 @@ func viewPastBuild(b deployments.PastBuild) pastBuild {
 	return pastBuild{BuildID: b.BuildID, CreatedOn: api.Timestamp(b.CreatedOn), SHA: b.SHA, State: string(b.State)}
 }
 
-func (in nameIn) at(ctx context.Context) deployments.DeploymentLocator {
+func (in nameIn) locator(ctx context.Context) deployments.DeploymentLocator {
 	return deployments.DeploymentLocator{Owner: auth.OwnerFrom(ctx), Deployment: in.DeploymentName}
 }
 
@@ -167,11 +170,11 @@ func viewUpload(u deployments.Upload) upload {
 	return upload{UploadURL: u.URL, DeploymentID: u.StatusID}
 }
 
-// viewStatus returns the response for a status that was requested at address. Clients print the logUrl of a failed
-// build (contract 3.1). logUrl is the address of the status itself, because the status contains the steps and findings
-// of the build. This address requires an account key. If logUrl were a presigned address of a file, everyone who sees
-// the output of the client could read the file, and the address would expire too early.
-func viewStatus(s deployments.Status, address string) deploymentStatus {
+// viewStatus returns the response to a request for a status. statusURL is the URL of the request. Clients print the
+// logUrl of a failed build (contract 3.1). logUrl is statusURL, because the status contains the steps and findings of
+// the build. This URL requires an account key. If logUrl were a presigned URL of a file, everyone who sees the output
+// of the client could read the file, and the URL would expire too early.
+func viewStatus(s deployments.Status, statusURL string) deploymentStatus {
 	out := deploymentStatus{
 		Status: string(s.Status), URL: s.URL, BuildID: s.BuildID, Steps: make(map[string]step, len(s.Steps)),
 		BuildResult: buildResult{
@@ -179,7 +182,7 @@ func viewStatus(s deployments.Status, address string) deploymentStatus {
 		},
 	}
 	if s.Status == deployments.Failure {
-		out.LogURL = address
+		out.LogURL = statusURL
 	}
 	for name, buildStep := range s.Steps {
 		stepView := step{
@@ -202,7 +205,7 @@ func viewRedeploy(statusID string) redeployResult {
 	return redeployResult{Status: "request enqueued", DeploymentID: statusID}
 }
 
-func view(d deployments.Deployment) deployment {
+func viewDeployment(d deployments.Deployment) deployment {
 	return deployment{
 		Name: d.Name, URL: d.URL, Label: d.Label, URLParameter: d.Label, LoggingID: d.LoggingID,
 		AccountName: d.Account, ProjectName: d.Project, BranchName: d.Branch,

@@ -28,7 +28,7 @@ var Group = api.Group{
 	},
 }
 
-var uploads = []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey, api.PresignUpload}
+var uploadUses = []api.Use{api.BatchGetItem, api.Query, api.UpdateItem, api.CheckItem, api.RootKey, api.PresignUpload}
 
 const uploadNote = "The address takes one PUT of a gzip'd tar archive within 15 minutes, of at most 100 MiB. " +
 	"The id in the answer is the statusId under which the build is followed. " +
@@ -39,7 +39,7 @@ var sources = api.Operation[sourcesIn, uploadOut]{
 	Summary: "Get an upload address for a branch", Description: uploadNote,
 	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
-	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploadUses,
 }
 
 var sourceURL = api.Operation[sourceURLIn, uploadOut]{
@@ -47,7 +47,7 @@ var sourceURL = api.Operation[sourceURLIn, uploadOut]{
 	Summary: "Get an upload address for an environment", Description: uploadNote,
 	Scope: auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
-	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploadUses,
 }
 
 var projectSources = api.Operation[projectSourcesIn, uploadOut]{
@@ -56,7 +56,7 @@ var projectSources = api.Operation[projectSourcesIn, uploadOut]{
 	Description: "The earlier form of the operation: it deploys the branch main. " + uploadNote,
 	Scope:       auth.Deployments.Write(), Invisible: api.InvisibleNotFound,
 	Audit: "source.create", Resources: []string{"source", "project", "environment"},
-	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploads,
+	Errors: []int{http.StatusNotFound, http.StatusConflict}, Uses: uploadUses,
 }
 
 var status = api.Operation[statusIn, statusOut]{

@@ -72,7 +72,7 @@ func (h handlers) localConfigurations(ctx context.Context, in *nameIn) (*localOu
 		return nil, err
 	}
 	c := viewConfiguration(e)
-	// Variables cannot have these names, because their names are in upper case.
+	// No variable can have one of these names, because the names of variables are in upper case.
 	out := map[string]string{
 		"accountName": c.AccountName, "projectName": c.ProjectName,
 		"environmentType": c.EnvironmentType, "systemConfigurations": c.SystemConfigurations,
@@ -111,16 +111,19 @@ func view(e deployments.Environment) environment {
 	}
 }
 
-// system is the content of systemConfigurations. It is encoded as JSON in base64, because clients store it in .env
-// files. Quotes and braces have a meaning in such files.
-type system struct {
+// systemConfiguration is the content of systemConfigurations. It is encoded as JSON and then as base64, because clients
+// store it in .env files, where the quotes and braces of JSON would have a meaning.
+type systemConfiguration struct {
 	Deployment string `json:"deployment"`
 	URL        string `json:"url"`
 	KeyBucket  string `json:"keyBucket"`
 }
 
 func viewConfiguration(e deployments.Environment) configuration {
-	text, err := json.Marshal(system{Deployment: e.Name, URL: e.URL, KeyBucket: keys.DefaultBucket(e.Project, e.Kind)})
+	text, err := json.Marshal(systemConfiguration{
+		Deployment: e.Name, URL: e.URL,
+		KeyBucket: keys.DefaultBucket(e.Project, e.Kind),
+	})
 	if err != nil {
 		panic(err) // cannot happen: all fields are strings
 	}

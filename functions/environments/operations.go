@@ -10,9 +10,10 @@ import (
 
 const path = "/v1/environments"
 
-// Group is the group of operations of this function. The order of operations matters for paths that arrive decoded. The
-// branch in such a path can contain slashes. So configurations and localConfigurations, whose paths end in a fixed
-// word, precede read, whose branch could end in this word.
+// Group is the group of operations of this function. The order of the operations matters where a platform decodes the
+// paths of requests. The branch in a decoded path can contain slashes. So configurations and localConfigurations, whose
+// paths end in a fixed word, must precede read: the router could otherwise take the fixed word as the end of the
+// branch.
 var Group = api.Group{
 	Name:        "environments",
 	Title:       "Environments",

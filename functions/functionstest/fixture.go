@@ -1,5 +1,5 @@
 // Package functionstest is the harness for tests of one or more groups of operations. It has a Fixture (an installation
-// in memory with the routes of the groups), authenticator (account keys with any permissions), calls, and checks of
+// in memory with the routes of the groups), callers (account keys with any permissions), calls, and checks of
 // responses.
 //
 //	fx := functionstest.New(t, projects.Bind)

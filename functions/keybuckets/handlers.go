@@ -33,20 +33,20 @@ func (h handlers) create(ctx context.Context, in *createIn) (*bucketOut, error) 
 }
 
 func (h handlers) read(ctx context.Context, in *bucketIn) (*bucketOut, error) {
-	return api.Respond(view)(h.service.ReadBucket(ctx, in.at(ctx)))
+	return api.Respond(view)(h.service.ReadBucket(ctx, in.locator(ctx)))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*bucketOut, error) {
-	return api.Respond(view)(h.service.UpdateBucket(ctx, in.at(ctx), keys.BucketPatch{
+	return api.Respond(view)(h.service.UpdateBucket(ctx, in.locator(ctx), keys.BucketPatch{
 		Description: in.Body.Description.Patch(), Tags: in.Body.Tags.Patch(),
 	}))
 }
 
 func (h handlers) remove(ctx context.Context, in *bucketIn) (*api.NoContent, error) {
-	return nil, h.service.DeleteBucket(ctx, in.at(ctx))
+	return nil, h.service.DeleteBucket(ctx, in.locator(ctx))
 }
 
-func (p BucketPath) at(ctx context.Context) keys.BucketLocator {
+func (p BucketPath) locator(ctx context.Context) keys.BucketLocator {
 	return keys.BucketLocator{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}
 }
 

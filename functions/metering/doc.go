@@ -1,6 +1,6 @@
-// Package metering serves the operations with which an account sells its APIs by the unit: those on metering buckets,
-// their plans, subscriptions and quotas (specification 4.9; contract 2.9, 3.7, 9). Paths do not name the account: it is
-// that of the caller's key.
+// Package metering serves the operations on metering buckets, and on their plans, subscriptions and quotas
+// (specification 4.9; contract 2.9, 3.7, 9). With these, an account sells its APIs by the unit. Paths do not name the
+// account: the operations use the account of the caller's key.
 //
 // Package metering in shared implements the operations. Gateways also use it to determine a customer's quotas. Read
 // operations.go first, then plans.go and subscriptions.go, handlers.go and shapes.go.

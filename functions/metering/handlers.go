@@ -29,7 +29,7 @@ func Bind(p installation.Parts) []api.Route {
 
 type handlers struct{ service *metering.Service }
 
-func (p BucketPath) at(ctx context.Context) metering.BucketLocator {
+func (p BucketPath) locator(ctx context.Context) metering.BucketLocator {
 	return metering.BucketLocator{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketID}
 }
 
@@ -42,51 +42,51 @@ func (h handlers) createBucket(ctx context.Context, _ *createBucketIn) (*bucketO
 }
 
 func (h handlers) readBucket(ctx context.Context, in *bucketIn) (*bucketOut, error) {
-	return api.Respond(viewBucket)(h.service.ReadBucket(ctx, in.at(ctx)))
+	return api.Respond(viewBucket)(h.service.ReadBucket(ctx, in.locator(ctx)))
 }
 
 func (h handlers) removeBucket(ctx context.Context, in *bucketIn) (*api.NoContent, error) {
-	return nil, h.service.DeleteBucket(ctx, in.at(ctx))
+	return nil, h.service.DeleteBucket(ctx, in.locator(ctx))
 }
 
 func (h handlers) listPlans(ctx context.Context, in *bucketListIn) (*plansOut, error) {
-	return api.RespondSlice(in.Page, viewPlan)(h.service.ListPlans(ctx, in.at(ctx)))
+	return api.RespondSlice(in.Page, viewPlan)(h.service.ListPlans(ctx, in.locator(ctx)))
 }
 
 func (h handlers) createPlan(ctx context.Context, in *createPlanIn) (*planOut, error) {
-	return api.Respond(viewPlan)(h.service.CreatePlan(ctx, in.at(ctx), in.terms()))
+	return api.Respond(viewPlan)(h.service.CreatePlan(ctx, in.locator(ctx), in.terms()))
 }
 
 func (h handlers) readPlan(ctx context.Context, in *planIn) (*planOut, error) {
-	return api.Respond(viewPlan)(h.service.ReadPlan(ctx, in.at(ctx), in.PlanID))
+	return api.Respond(viewPlan)(h.service.ReadPlan(ctx, in.locator(ctx), in.PlanID))
 }
 
 func (h handlers) updatePlan(ctx context.Context, in *updatePlanIn) (*planOut, error) {
-	return api.Respond(viewPlan)(h.service.UpdatePlan(ctx, in.at(ctx), in.PlanID, in.patch()))
+	return api.Respond(viewPlan)(h.service.UpdatePlan(ctx, in.locator(ctx), in.PlanID, in.patch()))
 }
 
 func (h handlers) removePlan(ctx context.Context, in *planIn) (*api.NoContent, error) {
-	return nil, h.service.DeletePlan(ctx, in.at(ctx), in.PlanID)
+	return nil, h.service.DeletePlan(ctx, in.locator(ctx), in.PlanID)
 }
 
 func (h handlers) listSubscriptions(ctx context.Context, in *bucketListIn) (*subscriptionsOut, error) {
-	return api.RespondPage(in.Page, viewSubscription)(h.service.ListSubscriptions(ctx, in.at(ctx), in.StorePage()))
+	return api.RespondPage(in.Page, viewSubscription)(h.service.ListSubscriptions(ctx, in.locator(ctx), in.StorePage()))
 }
 
 func (h handlers) createSubscription(ctx context.Context, in *createSubscriptionIn) (*subscriptionOut, error) {
-	return api.Respond(viewSubscription)(h.service.CreateSubscription(ctx, in.at(ctx), in.subscription()))
+	return api.Respond(viewSubscription)(h.service.CreateSubscription(ctx, in.locator(ctx), in.subscription()))
 }
 
 func (h handlers) readSubscription(ctx context.Context, in *subscriptionIn) (*subscriptionOut, error) {
-	return api.Respond(viewSubscription)(h.service.ReadSubscription(ctx, in.at(ctx), in.SubscriptionID))
+	return api.Respond(viewSubscription)(h.service.ReadSubscription(ctx, in.locator(ctx), in.SubscriptionID))
 }
 
 func (h handlers) updateSubscription(ctx context.Context, in *updateSubscriptionIn) (*subscriptionOut, error) {
-	return api.Respond(viewSubscription)(h.service.UpdateSubscription(ctx, in.at(ctx), in.SubscriptionID, in.patch()))
+	return api.Respond(viewSubscription)(h.service.UpdateSubscription(ctx, in.locator(ctx), in.SubscriptionID, in.patch()))
 }
 
 func (h handlers) removeSubscription(ctx context.Context, in *subscriptionIn) (*api.NoContent, error) {
-	return nil, h.service.DeleteSubscription(ctx, in.at(ctx), in.SubscriptionID)
+	return nil, h.service.DeleteSubscription(ctx, in.locator(ctx), in.SubscriptionID)
 }
 
 func (h handlers) readQuotas(ctx context.Context, in *quotasIn) (*quotasOut, error) {
@@ -98,7 +98,7 @@ func (h handlers) readQuotas(ctx context.Context, in *quotasIn) (*quotasOut, err
 		}
 		instant = &parsed
 	}
-	q, err := h.service.Quotas(ctx, in.at(ctx), in.SubscriptionID, instant)
+	q, err := h.service.Quotas(ctx, in.locator(ctx), in.SubscriptionID, instant)
 	if err != nil {
 		return nil, err
 	}

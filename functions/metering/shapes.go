@@ -76,7 +76,7 @@ func (in *createSubscriptionIn) subscription() metering.NewSubscription {
 	}
 }
 
-// optionalTime returns the time in an optional field of a body, or nil if there is none.
+// optionalTime returns the time in an optional field of a body, or nil if the field is missing or null.
 func optionalTime(o api.Optional[timestamp]) *time.Time {
 	if !o.Set || o.Null {
 		return nil

@@ -177,7 +177,7 @@ func (m metadata) MarshalJSON() ([]byte, error) { return json.RawMessage(m).Mars
 // UnmarshalJSON keeps the text unchanged.
 func (m *metadata) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(m).UnmarshalJSON(b) }
 
-// planExternalID is the id of a plan in the system that sells it to customers.
+// planExternalID is the ID of a plan in the account's own system, which sells the plan to customers.
 type planExternalID string
 
 // Schema implements huma.SchemaProvider.

@@ -51,7 +51,7 @@ func projectOf(ctx context.Context, p api.ProjectPath) upstreamcerts.Project {
 	return upstreamcerts.Project{Owner: auth.OwnerFrom(ctx), Name: p.ProjectName}
 }
 
-// kinds returns the kinds of environment with these names. The API has already checked the names against the
+// kinds converts the names of kinds of environment. Package api has already checked the names against the enum in the
 // declaration.
 func kinds(names []string) []environment.Kind {
 	out := make([]environment.Kind, 0, len(names))

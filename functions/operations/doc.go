@@ -4,6 +4,6 @@
 // after a release with a newer format of artifacts. An operator invokes it to list operations, to resume one, to
 // rebuild deployments, and to rotate the root key.
 //
-// No route calls the function. It does not depend on the kinds of operation, which the engine contains. Read
-// function.go. Package operation in shared defines how an operation advances.
+// No route calls the function. It does not depend on the kinds of operations: package durable adds these to the engine.
+// Read function.go. Package operation in shared defines how an operation advances.
 package operations

@@ -25,11 +25,11 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Function declares the events that call the function, and its uses. These include the uses of the tasks of all kinds
-// of operation, such as builds that the builder has not completed, redeploys, and cascades of keys. They also include
-// the return of quota units that dead gateways have leased.
+// Function declares the events that call the function, and its uses. The uses are those of the tasks of all kinds of
+// operations, such as builds that the builder has not completed, redeploys, and cascading deletions of keys. The return
+// of quota units that dead gateways have leased also needs some of them.
 //
-// The stream only delivers records of operations without a worker. Calls for other records would do nothing.
+// The stream delivers only records of operations that no worker has leased. Calls for other records would do nothing.
 var Function = trigger.Function{
 	Name:        "operations",
 	Description: "Advances durable operations: builds, redeploys, cascading deletes.",
@@ -51,14 +51,14 @@ var Function = trigger.Function{
 		Reads:  []store.KeyPrefix{"allowance-journal", "artifact-format"},
 		Writes: []store.KeyPrefix{"allowance-journal", "artifact-format"},
 	}),
-	// Enough time for several slices of an engine, and for the longest step.
+	// Enough time to work on several operations for the engine's Slice each, and for the longest step.
 	Timeout: 5 * time.Minute,
 	Heavy:   true,
 	// No retries are needed, because the schedule calls the function within a minute.
 	Retries: trigger.Retries{MaxAge: time.Minute},
 }
 
-// unownedFilter is the stream's filter for records of operations without a worker.
+// unownedFilter is the stream's filter for records of operations that no worker has leased.
 const unownedFilter = `{"dynamodb":{"Keys":{"pk":{"S":[{"prefix":"operation#"}]}},` +
 	`"NewImage":{"lease":{"M":{"owner":{"S":[{"exists":false}]}}}}}}`
 
@@ -118,7 +118,8 @@ type event struct {
 	By string `json:"by"`
 }
 
-// operationList is the response to list, resume and rebuild.
+// operationList is the response to the actions list, resume and rebuild. For rebuild, it has all operations that have
+// not ended.
 type operationList struct {
 	Operations []operation.Summary `json:"operations"`
 }
@@ -153,8 +154,8 @@ func Handler(w Work) func(context.Context, json.RawMessage) (any, error) {
 	}
 }
 
-// sweep handles the schedule's event. It calls Reclaim first, because customers without quota units are refused until
-// then, and because it is quick.
+// sweep handles the schedule's event. It calls Reclaim first, because Reclaim is quick, and because gateways refuse
+// customers whose units are all leased until Reclaim has returned them.
 func (w Work) sweep(ctx context.Context) error {
 	err := w.Reclaim(ctx)
 	_, formatErr := w.Rebuild(ctx, false)

@@ -10,9 +10,9 @@ import (
 // discovery serves the documents with which clients find the platform's MCP servers: the cards of the servers, and
 // their catalog. The documents are public, and the same for all callers.
 type discovery struct {
-	// address is the installation's public address from the configuration, or "" if it is not configured. The cards do
-	// not use the Host of the request: an attacker could then put a card with another address into a cache.
-	address string
+	// apiURL is the public URL of the API from the configuration, or "" if it is not configured. The cards do not use the
+	// Host of the request: otherwise an attacker could put a card with another URL into a cache.
+	apiURL string
 }
 
 var errNoAddress = fault.New(fault.NotFound, "This installation does not know its own address, which a card has to "+
@@ -27,10 +27,10 @@ func (d discovery) docsCard(context.Context, *struct{}) (*cardOut, error) {
 }
 
 func (d discovery) card(server servercards.Server) (*cardOut, error) {
-	if d.address == "" {
+	if d.apiURL == "" {
 		return nil, errNoAddress
 	}
-	body, err := server.Card(d.address)
+	body, err := server.Card(d.apiURL)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +38,10 @@ func (d discovery) card(server servercards.Server) (*cardOut, error) {
 }
 
 func (d discovery) catalog(context.Context, *struct{}) (*catalogOut, error) {
-	if d.address == "" {
+	if d.apiURL == "" {
 		return nil, errNoAddress
 	}
-	body, err := servercards.Catalog(d.address)
+	body, err := servercards.Catalog(d.apiURL)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ type CardHeaders struct {
 	CacheControl string `header:"Cache-Control" doc:"Any cache may keep it for an hour."`
 }
 
-// CrossOrigin has the header that lets pages of every origin read a public response.
+// CrossOrigin has the CORS headers that let pages of every origin read a public response.
 type CrossOrigin struct {
 	AllowHeaders  string `header:"Access-Control-Allow-Headers" doc:"What pages of other origins may send."`
 	AllowMethods  string `header:"Access-Control-Allow-Methods" doc:"How pages of other origins may ask."`

@@ -38,18 +38,18 @@ func (s docsSite) render(name, root string) (*pageOut, error) {
 	}, nil
 }
 
-// contentSecurity returns a policy that only allows the page's own style and icon. Scripts, frames, forms and other
-// files are not allowed.
+// contentSecurity returns a Content-Security-Policy that allows only the page's own style and icon. Scripts, frames,
+// forms and other files are not allowed.
 func contentSecurity() string {
 	return "default-src 'none'; style-src '" +
 		pages.StyleHash() + "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// relativeRoot returns the relative path from the address of the current request to the folder that contains /docs.
-// depth is the number of folders between them. Links of pages are relative, because a stage of API Gateway or the path
-// of a proxy can precede the path. If the address ends in a slash, there is one more folder.
+// relativeRoot returns the relative path from the URL of the current request to the folder that contains docs. depth is
+// the number of folders between them if the URL does not end in a slash. Links of pages are relative, because a stage
+// of API Gateway or the path of a proxy can precede /docs.
 func relativeRoot(ctx context.Context, depth int) string {
-	if strings.HasSuffix(api.Address(ctx), "/") {
+	if strings.HasSuffix(api.Address(ctx), "/") { // browsers resolve links one folder deeper
 		depth++
 	}
 	return strings.Repeat("../", depth)

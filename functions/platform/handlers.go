@@ -17,8 +17,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/pages"
 )
 
-// description is the golden OpenAPI document. So the served document is identical to the reviewed document. A test of
-// package functions compares it with the declarations.
+// description is the OpenAPI document in openapi.json. The file is also the golden file of a test of package functions,
+// which compares it with the declarations. So the served document is the document that was reviewed.
 //
 //go:embed openapi.json
 var description []byte
@@ -28,7 +28,7 @@ func Bind(p installation.Parts) []api.Route {
 	p = Group.Restrict(p)
 	d := describer{loadYAML: sync.OnceValues(toYAML)}
 	site := docsSite{pages.New(docs.Guides, description)}
-	cardHandlers := discovery{address: p.Config.APIURL}
+	cardHandlers := discovery{apiURL: p.Config.APIURL}
 	return []api.Route{
 		openAPI.HandledBy(d.describe),
 		whoAmI.HandledBy(whoAmIHandler),

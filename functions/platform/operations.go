@@ -66,8 +66,9 @@ var aiCatalog = api.Operation[struct{}, catalogOut]{
 	Public: true, NoTool: true, Errors: []int{http.StatusNotFound},
 }
 
-// A browser sends these preflight requests before a page of another origin can send If-None-Match. Only these paths and
-// the MCP servers declare a preflight, because all other paths of the API refuse pages of other origins.
+// A browser sends these preflight requests before it sends a request with If-None-Match for a page of another origin.
+// Only these paths and the MCP servers declare a preflight, because all other paths of the API refuse pages of other
+// origins.
 var (
 	platformCardPreflight = preflightOf("platformMcpServerCard", servercards.API().CardPath())
 	docsCardPreflight     = preflightOf("docsMcpServerCard", servercards.Docs().CardPath())

@@ -48,6 +48,7 @@ func (h handlers) read(ctx context.Context, in *projectIn) (*projectOut, error) 
 
 func (h handlers) remove(ctx context.Context, in *projectIn) (*deletionOut, error) {
 	owner := auth.OwnerFrom(ctx)
+	// In a dry run, report the contents of the project, which the deletion removes.
 	if err := h.counter.ReportProject(ctx, owner.AccountID, in.ProjectName); err != nil {
 		return nil, err
 	}

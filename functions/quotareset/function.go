@@ -1,9 +1,11 @@
-// Package quotareset begins the work that is due for metering subscriptions, once an hour. The work records periods
-// that have ended, and sets the status of subscriptions whose trial has ended (specification 4.9, design, section 8).
+// Package quotareset begins the work that is due for metering subscriptions, once an hour. This work records quota
+// periods that have ended, and sets the status of subscriptions whose trial has ended (specification 4.9; design,
+// section 8).
 //
 // No route calls the function. It only begins durable operations, which functions/operations runs. So a late, missed or
 // repeated call does no harm. Packages billingperiods and metering in shared decide what is due. They also decide which
-// quotas and statuses apply until the work is done. Read function.go, the only file outside tests and lambda.
+// quotas and statuses apply until the work is done. Read function.go: the other files are tests and the main package in
+// folder lambda.
 package quotareset
 
 import (
@@ -23,8 +25,9 @@ import (
 
 // Function declares the events that call the function, and its uses.
 //
-// Periods end at midnight in UTC and are due metering.SettleTime later. So the schedule calls at 11 minutes past each
-// hour. A rate-based schedule, which counts from the deployment, could call up to an hour later.
+// Periods end at midnight in UTC and are due metering.SettleTime later. So the schedule calls the function at 11
+// minutes past each hour. A rate-based schedule, which counts from its creation, could call the function up to an hour
+// after a period is due.
 var Function = trigger.Function{
 	Name:        "quotareset",
 	Description: "Begins the operations that close the quota periods and trials which have ended.",
@@ -32,7 +35,7 @@ var Function = trigger.Function{
 	Uses:        []api.Use{api.QueryDue, api.PutItem},
 	TableAccess: store.TableAccess{Writes: []store.KeyPrefix{"operation"}},
 	Timeout:     time.Minute,
-	// With these retries, periods are closed before the next call.
+	// MaxAge is shorter than the time to the next call, which begins the same work.
 	Retries: trigger.Retries{Attempts: 2, MaxAge: 30 * time.Minute},
 }
 
@@ -46,7 +49,8 @@ func Open(p installation.Parts) (any, error) {
 	}), nil
 }
 
-// PeriodCloser begins the operations that close due periods.
+// PeriodCloser begins the operations that close periods and trials. Begin returns the number of operations that it has
+// begun.
 type PeriodCloser interface {
 	Begin(ctx context.Context, now time.Time) (started int, err error)
 }

@@ -1,9 +1,9 @@
 // Package releasecheck is the hook BeforeAllowTraffic of releases in AWS: CodeDeploy calls it before a new version of a
-// function gets traffic. The hook calls the version with an event that has no effects, and repeats a call that Lambda
-// did not run. If the response is wrong, the hook makes CodeDeploy end the deployment. The alarms of a canary release
-// cannot detect that a version is broken if the function has only one request per minute.
+// function gets traffic. The hook calls the version with an event that has no effects. It repeats the call if Lambda
+// could not run it. If the response is wrong, the hook makes CodeDeploy end the deployment. The alarms of a canary
+// release cannot detect that a version is broken if the function has only one request per minute.
 //
-// The server has no such releases, so it does not contain this package. Only infra uses it, and emulators do not
+// gatewright-server has no such releases, so it does not contain this package. Only infra uses it: emulators do not
 // support CodeDeploy. Read Check first, then probes.go for the events and their expected responses. The decision is
 // docs/decisions/0082-a-hook-calls-each-version-before-its-traffic.md.
 package releasecheck
@@ -19,11 +19,11 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// Function declares the events that call this function. The function uses nothing of the installation. infra declares
-// its permissions for CodeDeploy and Lambda.
+// Function declares the events that call this function. The function does not use the table, the bucket or the root
+// key. infra declares its permissions for CodeDeploy and Lambda.
 //
-// CodeDeploy waits an hour for a hook. Temporary problems end within Timeout: a role that is not effective yet, a
-// version that is not active yet, or a throttled request.
+// CodeDeploy waits an hour for a hook. Timeout is longer than temporary problems usually last: a role that is not
+// effective yet, a version that is not active yet, or a throttled request.
 var Function = trigger.Function{
 	Name: "releasecheck",
 	Description: "Calls a new version of a function before it gets traffic, and ends the deployment if the " +
@@ -36,13 +36,14 @@ const (
 	// reportReserve is the part of the function's timeout that is reserved for the report. Without a report, CodeDeploy
 	// waits for an hour.
 	reportReserve = time.Minute
-	// callTimeout is the maximum time of an attempt. A function behind API Gateway takes at most 29 seconds.
+	// callTimeout is the maximum time of one attempt of a request to CodeDeploy or Lambda. A function behind API Gateway
+	// takes at most 29 seconds.
 	callTimeout = 35 * time.Second
 	// minBackoff and maxBackoff limit the time between two attempts, which doubles after each attempt.
 	minBackoff, maxBackoff = time.Second, 15 * time.Second
 )
 
-// Releases provides the calls of CodeDeploy and Lambda. Package codedeploy implements it.
+// Releases sends requests to CodeDeploy and Lambda. Package codedeploy implements it.
 type Releases interface {
 	// Versions returns the versions that a deployment releases.
 	Versions(ctx context.Context, deployment string) ([]codedeploy.Version, error)
@@ -107,8 +108,8 @@ func withEarlierDeadline(ctx context.Context, reserve time.Duration) (context.Co
 	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
-// check checks the versions of a deployment. It returns an error that says why the deployment must not continue, or nil
-// if it can.
+// check calls and checks each version of a deployment. It returns an error that says why the deployment must not
+// continue, or nil if the deployment can continue.
 func (c *Check) check(ctx context.Context, log *slog.Logger, deployment string) error {
 	probes, err := c.Probes()
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *Check) check(ctx context.Context, log *slog.Logger, deployment string) 
 	return nil
 }
 
-// evaluate returns an error if a version has failed or if the probe expects another response.
+// evaluate returns an error if a version has failed or if it has not returned the response that the probe expects.
 func evaluate(p Probe, r codedeploy.Result) error {
 	if r.ErrorType != "" {
 		return fmt.Errorf("it fails with %q: look for the request in its log", r.ErrorType)

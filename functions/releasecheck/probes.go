@@ -19,7 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger/probe"
 )
 
-// Probe is an event that a version of a function handles without an effect, and the check of its response.
+// Probe is an event that a version of a function handles without effects, and a check of the response.
 type Probe struct {
 	Event []byte
 	// Evaluate returns an error that says what is wrong with a response, or nil. The error contains only the status,
@@ -101,8 +101,8 @@ func requestProbe(method, path string, headers map[string][]string, status int) 
 }
 
 // checkStatus returns the Evaluate of a probe that expects a response with this status. A response with status 401 or
-// 404 must also be a problem document. It can check streamed responses too, because their body follows the status and
-// headers.
+// 404 must also be a problem document. The Evaluate also works for streamed responses: it decodes only the JSON object
+// with the status and headers, and the body follows this object.
 func checkStatus(status int) func([]byte) error {
 	return func(response []byte) error {
 		var got struct {

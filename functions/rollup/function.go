@@ -1,8 +1,9 @@
-// Package rollup adds up the call counts of gateways once a minute, so that a report on months has to read few records.
+// Package rollup adds up the call counts of gateways once a minute, so that a report over months reads only a few
+// records.
 //
 // No route calls the function. A late, missed or repeated call does not change reports: they include counts that are
 // not added up yet, and no count is added twice. Package counts in shared/resource/analytics implements this. Read
-// function.go, the only file outside tests and lambda.
+// function.go: the other files are tests and the main package in folder lambda.
 package rollup
 
 import (

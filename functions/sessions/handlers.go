@@ -43,8 +43,9 @@ func (h handlers) remove(ctx context.Context, _ *removeIn) (*removedOut, error) 
 	return &removedOut{cookie("", -1)}, nil
 }
 
-// cookie returns the cookie with a session's token. It has no expiry, so that the browser deletes it when it closes.
-// The expiry of the session is in its record. A maxAge below 0 makes the browser delete the cookie.
+// cookie returns the cookie with a session's token. The cookie has no expiry, so that a browser deletes the cookie when
+// the browser closes. The expiry of the session is in the session's record. A maxAge below 0 makes the browser delete
+// the cookie immediately.
 func cookie(token string, maxAge int) http.Cookie {
 	return http.Cookie{
 		Name: credential.SessionCookie, Value: token, MaxAge: maxAge, Path: "/", Secure: true,

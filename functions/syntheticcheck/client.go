@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The steps of a check. An alarm only says that a check fails. The log says which step has failed, and so where to
-// look.
+// The steps of a check. An alarm shows only that a check fails. The log shows which step has failed, and so where to
+// look for the cause.
 const (
 	stepKey         = "key"         // Parameter Store returns no valid key
 	stepName        = "name"        // DNS
@@ -35,7 +35,7 @@ type resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// client sends each request like a new client: it looks up the name and opens a connection.
+// client sends each request like a client that has no connection yet: it looks up the name and opens a new connection.
 type client struct {
 	resolver resolver
 	// roots has the trusted certificate authorities, nil for those of the machine.
@@ -59,7 +59,8 @@ const maxResponseBytes = 64 << 10
 
 // get sends a GET request with a key, or without one if key is "". It does not follow redirects, because that would
 // send the key to another address. expiry is the expiry of the server's certificate, even if the certificate is
-// refused. It is zero if the server has presented none.
+// refused. It is zero if the server has presented no certificate, or if the TLS handshake has failed for another
+// reason.
 func (c client) get(ctx context.Context, address, key string) (got *httpResponse, expiry time.Time, fail *failure) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c client) get(ctx context.Context, address, key string) (got *httpResponse
 	return &httpResponse{response.StatusCode, response.Header.Get("Content-Type"), body}, expiry, nil
 }
 
-// connect resolves the host of an address, connects to it and verifies its certificate.
+// connect resolves the host of target, connects to it and, for https, verifies its certificate. expiry is as for get.
 func (c client) connect(ctx context.Context, target *url.URL) (conn net.Conn, expiry time.Time, fail *failure) {
 	port := target.Port()
 	if port == "" {

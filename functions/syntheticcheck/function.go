@@ -1,13 +1,13 @@
 // Package syntheticcheck checks an installation from another region, once a minute. Like a client, it resolves the
-// names, connects and verifies the certificates. It sends one request to the management API and one to the gateway. It
-// counts which of these two checks pass. The other alarms of an installation depend on metrics from its own processes
-// and its own region. These checks depend on neither.
+// names, connects and verifies the certificates. It sends one request to the management API and one to the gateway. For
+// each of these two checks, it reports whether the check has passed. The other alarms of an installation depend on
+// metrics from the installation's own processes and region. The alarms for these checks depend on neither.
 //
 // The function runs only in AWS, in a separate stack, and does not use the parts of an installation. So it is not in
-// functions.Triggered(), and the server does not link it. It does not measure latency, and does not check deployments
-// of customers.
+// functions.Triggered(), and gatewright-server does not link it. It does not measure latency, and does not check
+// deployments of customers.
 //
-// Read this file first, which has the checks and their reports, and then client.go, which sends a request and returns
+// Read this file first, which has the checks and their reports. Then read client.go, which sends a request and returns
 // the step that failed. The reasons are in docs/decisions/0081.
 package syntheticcheck
 
@@ -46,14 +46,15 @@ var Function = trigger.Function{
 // earlier.
 const Timeout = 15 * time.Second
 
-// The names of the checks in the dimension telemetry.CheckDimension of telemetry.ChecksPassed.
+// The names of the checks. The metric telemetry.ChecksPassed has a dimension with the stage and the name of the check
+// (telemetry.CheckDimension).
 const (
 	Management = "management"
 	Gateway    = "gateway"
 )
 
-// Certificates is the name in the dimension telemetry.CertificateDimension of telemetry.CertificateDays for the
-// certificates that this function sees.
+// Certificates is the name for the certificates that this function sees. The metric telemetry.CertificateDays has a
+// dimension with the stage and this name (telemetry.CertificateDimension).
 const Certificates = "check"
 
 // Account is the name of the account to which the key of the check belongs. The account has no projects.
@@ -62,8 +63,8 @@ const Account = "gatewright-check"
 // Parameter returns the name of the parameter in Parameter Store that contains the key.
 func Parameter(stage string) string { return "/gatewright/" + stage + "/check-key" }
 
-// UnknownDeployment has the form of a deployment's name, so gateways look it up in the table. No installation has this
-// deployment, because real names have a branch between the project and the digits.
+// UnknownDeployment is the name of a deployment that no installation has: real names have a branch between the project
+// and the digits. It has the form of a deployment's name, so that gateways look it up in the table.
 const UnknownDeployment = "check-0000000"
 
 // The environment variables of the function.
@@ -107,12 +108,12 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// Keys returns the key of the check from Parameter Store.
+// Keys reads the key of the check from Parameter Store. name is the name of the parameter.
 type Keys interface {
 	Read(ctx context.Context, name string) (string, error)
 }
 
-// Checker checks an installation. Use it in one goroutine: Lambda runs one call of a process at a time.
+// Checker checks an installation. Do not call Handle concurrently: Lambda runs only one call of a process at a time.
 type Checker struct {
 	Settings
 	Keys Keys
@@ -138,8 +139,8 @@ type outcome struct {
 	duration time.Duration
 }
 
-// Handle runs all checks once and logs their results, which CloudWatch turns into metrics. It returns no error, because
-// Lambda would count the failure of a check as a failure of the function.
+// Handle runs all checks once and logs their results, which CloudWatch turns into metrics. It returns no error:
+// otherwise Lambda would count the failure of a check as a failure of the function.
 func (c *Checker) Handle(ctx context.Context, _ json.RawMessage) error {
 	var management, gateway outcome
 	var wg sync.WaitGroup
@@ -239,7 +240,7 @@ func (r *httpResponse) decode(status int, mediaType string, target any) error {
 	return nil
 }
 
-// maxErrorBytes is the maximum length of a logged error, because a server can send any text.
+// maxErrorBytes is the maximum length of a logged error. Errors can contain text from a server, which can be longer.
 const maxErrorBytes = 500
 
 func (c *Checker) report(ctx context.Context, o outcome) {

@@ -78,7 +78,8 @@ func serviceSpec(s putService) tunnels.Spec {
 	}
 }
 
-// kind returns the kind of environment with this name. The API has already checked the name against the declaration.
+// kind returns the kind of environment with this name. Package api has already checked the name against the enum in the
+// declaration.
 func kind(text string) environment.Kind {
 	k, _ := environment.Parse(text)
 	return k

@@ -22,28 +22,28 @@ func Bind(p installation.Parts) []api.Route {
 type handlers struct{ service *variables.Service }
 
 func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
-	return api.RespondSlice(in.Page, view)(h.service.List(ctx, in.at(ctx)))
+	return api.RespondSlice(in.Page, view)(h.service.List(ctx, in.branch(ctx)))
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*variableOut, error) {
-	return api.Respond(view)(h.service.Create(ctx, in.at(ctx), variables.NewVariable{
+	return api.Respond(view)(h.service.Create(ctx, in.branch(ctx), variables.NewVariable{
 		Name: in.Body.Name, IsSecret: in.Body.IsSecret, Value: in.Body.Value,
 	}))
 }
 
 func (h handlers) read(ctx context.Context, in *variableIn) (*variableOut, error) {
-	return api.Respond(view)(h.service.Read(ctx, in.at(ctx), in.VariableName))
+	return api.Respond(view)(h.service.Read(ctx, in.branch(ctx), in.VariableName))
 }
 
 func (h handlers) update(ctx context.Context, in *updateIn) (*variableOut, error) {
-	return api.Respond(view)(h.service.Update(ctx, in.at(ctx), in.VariableName, in.Body.Value))
+	return api.Respond(view)(h.service.Update(ctx, in.branch(ctx), in.VariableName, in.Body.Value))
 }
 
 func (h handlers) remove(ctx context.Context, in *variableIn) (*api.NoContent, error) {
-	return nil, h.service.Delete(ctx, in.at(ctx), in.VariableName)
+	return nil, h.service.Delete(ctx, in.branch(ctx), in.VariableName)
 }
 
-func (p BranchPath) at(ctx context.Context) variables.Branch {
+func (p BranchPath) branch(ctx context.Context) variables.Branch {
 	return variables.Branch{Owner: auth.OwnerFrom(ctx), Project: p.ProjectName, Branch: p.BranchName}
 }
 

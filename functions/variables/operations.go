@@ -72,9 +72,9 @@ var remove = api.Operation[variableIn, api.NoContent]{
 	Uses:   []api.Use{api.DeleteItem, api.UpdateItem},
 }
 
-// BranchPath is embedded in the inputs of operations. It is exported because huma skips unexported embedded types. It
-// identifies the branch to which variables belong. In the request, the branch is percent-encoded (feature%2Fx). Here it
-// is decoded.
+// BranchPath is the path of the branch to which variables belong. In a request, the branch is percent-encoded
+// (feature%2Fx). BranchName is decoded. BranchPath is embedded in the inputs of operations. It is exported because huma
+// skips unexported embedded types.
 type BranchPath struct {
 	api.ProjectPath
 	BranchName string `path:"branchName" slashes:"true" maxLength:"255" doc:"The branch, such as feature/x: a URL has it percent-encoded, an argument of a tool as it is."`
