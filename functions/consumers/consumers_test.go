@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/auth"
 )
 
-// callers has an account key for each kind of caller.
+// callers has an account key of each kind of caller that the cases need.
 type callers struct {
 	fullKey, readerKey string // with all scopes, and with only the scope for reading
 	shopKey            string // limited to one project
@@ -38,7 +38,7 @@ func creations(c callers) []functionstest.Case {
 			`"name":"org_123","createdOn":"2026-03-14T10:26:53.589Z"`,
 		},
 		{
-			"nulls", c.fullKey, "POST", consumersPath,
+			"null in all optional fields", c.fullKey, "POST", consumersPath,
 			`{"name":"bob","description":null,"tags":null,"metadata":null,"managers":null}`,
 			200, `"name":"bob","createdOn"`,
 		},
@@ -48,7 +48,7 @@ func creations(c callers) []functionstest.Case {
 			`"metadata":{"orgId":1234,"big":12345678901234567890,"s":"é"}`,
 		},
 		{"a name in use", c.fullKey, "POST", consumersPath, `{"name":"alice"}`, 409, "Choose another name"},
-		{"a bad name", c.fullKey, "POST", consumersPath, `{"name":"Alice"}`, 400, "body.name"},
+		{"a name with a capital", c.fullKey, "POST", consumersPath, `{"name":"Alice"}`, 400, "body.name"},
 		{"a name like an id", c.fullKey, "POST", consumersPath, `{"name":"csmr_abcdefghijklmnopqrstuvwx"}`, 400, "body.name"},
 		{
 			"six tags", c.fullKey, "POST", consumersPath,
@@ -71,7 +71,10 @@ func creations(c callers) []functionstest.Case {
 			`{"name":"bob","managers":[{"email":"a@example.com"}]}`, 400,
 			"body.managers[0]",
 		},
-		{"a bad address", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":["nobody"]}`, 400, "body.managers[0]"},
+		{
+			"invalid email address of a manager", c.fullKey, "POST", consumersPath, `{"name":"bob","managers":["nobody"]}`, 400,
+			"body.managers[0]",
+		},
 		{
 			"deep JSON", c.fullKey, "POST", consumersPath,
 			`{"name":"bob","metadata":` + strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100) + "}", 400, "deep",
@@ -95,7 +98,7 @@ func listings(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{"the list", c.readerKey, "GET", consumersPath, "", 200, `"limit":1000,"offset":0,"total":1,"next":null}`},
 		{
-			"the list with a slash", c.readerKey, "GET", consumersPath + "/?limit=5", "", 200,
+			"the list with a trailing slash", c.readerKey, "GET", consumersPath + "/?limit=5", "", 200,
 			`"limit":5,"offset":0,"total":1,"next":null}`,
 		},
 		{"limit over the maximum", c.readerKey, "GET", consumersPath + "?limit=5000", "", 200, `"limit":1000,`},
@@ -114,7 +117,10 @@ func listings(c callers) []functionstest.Case {
 		},
 		{"a long cursor", c.readerKey, "GET", consumersPath + "?after=" + strings.Repeat("a", 1025), "", 400, "query.after"},
 		{"a prefix", c.readerKey, "GET", consumersPath + "?name-prefix=ali", "", 200, `"name":"alice"`},
-		{"a whole name", c.readerKey, "GET", consumersPath + "?name-prefix=alice", "", 200, `"total":1,"next":null}`},
+		{
+			"a prefix that is a whole name", c.readerKey, "GET", consumersPath + "?name-prefix=alice", "", 200,
+			`"total":1,"next":null}`,
+		},
 		{
 			"prefix longer than a name", c.readerKey, "GET", consumersPath + "?name-prefix=alices", "", 200,
 			`{"data":[],"limit":1000,"offset":0,"total":0,"next":null}`,
@@ -195,7 +201,7 @@ func keyRequests(c callers) []functionstest.Case {
 		},
 		{"a roll", c.fullKey, "POST", alicePath + "/roll-key", `{"expiresOn":"2026-01-01T00:00:00Z"}`, 204, ""},
 
-		{"a key of null", c.fullKey, "POST", alicePath + "/keys", "null", 400, "body"},
+		{"null as body of a new key", c.fullKey, "POST", alicePath + "/keys", "null", 400, "body"},
 		{"a key without a body", c.fullKey, "POST", alicePath + "/keys", ``, 200, `"expiresOn":null,`},
 		{"a key with an empty body", c.fullKey, "POST", alicePath + "/keys", `{}`, 200, `"expiresOn":null,`},
 		{
@@ -204,18 +210,21 @@ func keyRequests(c callers) []functionstest.Case {
 			`"description":"d","key":"` + secret + `","expiresOn":"2030-01-01T00:00:00.000Z"`,
 		},
 		{
-			"a key with null", c.fullKey, "POST", alicePath + "/keys", `{"expiresOn":null,"description":null,"key":null}`, 200,
-			`"key":"gwk_`,
+			"a key with null in all fields", c.fullKey, "POST", alicePath + "/keys",
+			`{"expiresOn":null,"description":null,"key":null}`, 200, `"key":"gwk_`,
 		},
 		{"a short key", c.fullKey, "POST", alicePath + "/keys", `{"key":"s3cr3t"}`, 400, "body.key"},
 		{"a key with a space", c.fullKey, "POST", alicePath + "/keys", `{"key":"s3cr3t s3cr3t s3cr3t"}`, 400, "body.key"},
-		{"a bad time", c.fullKey, "POST", alicePath + "/keys", `{"expiresOn":"2030-13-01T00:00:00Z"}`, 400, "body.expiresOn"},
-		{"number as time", c.fullKey, "POST", alicePath + "/keys", `{"expiresOn":12}`, 400, "body.expiresOn"},
+		{
+			"a key with an invalid time", c.fullKey, "POST", alicePath + "/keys", `{"expiresOn":"2030-13-01T00:00:00Z"}`, 400,
+			"body.expiresOn",
+		},
+		{"a key with a number as time", c.fullKey, "POST", alicePath + "/keys", `{"expiresOn":12}`, 400, "body.expiresOn"},
 		{"keys of a missing consumer", c.fullKey, "GET", consumersPath + "/bob/keys", "", 404, "consumer"},
 		{"key of a missing consumer", c.fullKey, "POST", consumersPath + "/bob/keys", "{}", 404, "consumer"},
 		{"missing key", c.fullKey, "GET", alicePath + "/keys/key_000000000000000000000000", "", 404, "API key"},
-		{"invalid id", c.fullKey, "DELETE", alicePath + "/keys/nothing", "", 404, "API key"},
-		{"an empty bulk", c.fullKey, "POST", alicePath + "/keys/$bulk", `[]`, 400, "body"},
+		{"invalid id of a key", c.fullKey, "DELETE", alicePath + "/keys/nothing", "", 404, "API key"},
+		{"a bulk without keys", c.fullKey, "POST", alicePath + "/keys/$bulk", `[]`, 400, "body"},
 		{
 			"a bulk of 1,001", c.fullKey, "POST", alicePath + "/keys/$bulk", "[{}" + strings.Repeat(",{}", 1000) + "]", 400,
 			"body",
@@ -238,8 +247,8 @@ func managerRequests(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{"list of managers", c.readerKey, "GET", alicePath + "/managers", "", 200, `"email":"Boss@example.com","sub":"boss"`},
 		{
-			"a manager in use", c.fullKey, "POST", alicePath + "/managers", `{"email":"bOSS@example.com","sub":"x"}`, 409,
-			"manager",
+			"a manager with an address in use", c.fullKey, "POST", alicePath + "/managers",
+			`{"email":"bOSS@example.com","sub":"x"}`, 409, "manager",
 		},
 		{"manager without a subject", c.fullKey, "POST", alicePath + "/managers", `{"email":"a@example.com"}`, 400, "sub"},
 		{"deletion of a missing manager", c.fullKey, "DELETE", alicePath + "/managers/eusr_0", "", 404, "manager"},
@@ -413,7 +422,7 @@ func TestBulkCreationIsAtomic(t *testing.T) {
 	for i := range body {
 		body[i] = map[string]string{"key": fmt.Sprintf("my-own-key-%010d", i)}
 	}
-	text := func() string {
+	encode := func() string {
 		b, err := json.Marshal(body)
 		if err != nil {
 			t.Fatal(err)
@@ -422,16 +431,17 @@ func TestBulkCreationIsAtomic(t *testing.T) {
 	}
 	call("POST", alicePath+"/keys", `{"key":"taken-by-somebody-else"}`).Want(200)
 	body[999]["key"] = "taken-by-somebody-else"
-	call("POST", alicePath+"/keys/$bulk", text()).Want(409)
+	call("POST", alicePath+"/keys/$bulk", encode()).Want(409)
 	if got := call("GET", alicePath+"/keys", "").Want(200).JSON(); got.Number("total") != 1 {
 		t.Fatalf("GET keys after a refused $bulk: total = %v, want 1", got.Number("total"))
 	}
 	body[999]["key"] = "my-own-key-of-the-end"
-	call("POST", alicePath+"/keys/$bulk", text()).Want(200)
-	if got := call("GET", alicePath+"/keys?limit=1", "").Want(200).JSON(); got.Number("total") != 1001 ||
-		!fx.accepts("my-own-key-of-the-end") {
-		t.Fatalf("GET keys after $bulk: total = %v, want 1001 keys, of which the gateway accepts the last",
-			got.Number("total"))
+	call("POST", alicePath+"/keys/$bulk", encode()).Want(200)
+	if got := call("GET", alicePath+"/keys?limit=1", "").Want(200).JSON(); got.Number("total") != 1001 {
+		t.Fatalf("GET keys after $bulk: total = %v, want 1001", got.Number("total"))
+	}
+	if !fx.accepts("my-own-key-of-the-end") {
+		t.Fatal("accepts(last key of $bulk) = false, want true")
 	}
 }
 
@@ -461,7 +471,8 @@ func TestTagProblemsAreOrdered(t *testing.T) {
 }
 
 // TestManagersAndInvitesMatchConsumer checks that managers and invites have the same JSON in the response for a
-// consumer and in their own responses. So a client that lists consumers can compute their ETags.
+// consumer and in their own responses. So a client that has listed consumers can compute the ETags of their managers
+// and invites. A deletion with such an ETag in If-Match must succeed, and a deletion with another ETag must fail.
 func TestManagersAndInvitesMatchConsumer(t *testing.T) {
 	fx := newFixture(t)
 	fullKey := fx.fullKey

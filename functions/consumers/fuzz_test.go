@@ -10,8 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNoInputIsAnInternalError sends requests with random paths, random queries and JSON bodies with random values in
-// the declared fields.
+// TestNoInputIsAnInternalError sends requests with random paths, random queries and random JSON bodies, most of them
+// with random values in the declared fields. No response may have a status of 500 or more, and every error must be a
+// problem document.
 func TestNoInputIsAnInternalError(outer *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		"", "alice", "csmr_000000000000000000000000", "key_000000000000000000000000", "2026-01-01T00:00:00Z",

@@ -13,7 +13,8 @@ import (
 )
 
 // TestPagesOfConsumersWithKeysAreLimited lists 330 consumers with 100 keys each, which exceed the maximum size of a
-// response. The list must have as many pages as necessary, and each page must refer to the next one.
+// response. So a page must end early. Its limit must be the number of its consumers, so that a client can find the next
+// page at offset + limit.
 func TestPagesOfConsumersWithKeysAreLimited(t *testing.T) {
 	simulations.Sequential(t)
 	fx := newFixture(t)
@@ -51,7 +52,7 @@ func TestPagesOfConsumersWithKeysAreLimited(t *testing.T) {
 }
 
 // TestCursorsPageThroughConsumersAndKeys follows Link from page to page while entries are added. It also checks that a
-// cursor is only valid for its own list.
+// cursor is valid only for its own list, with the same filters.
 func TestCursorsPageThroughConsumersAndKeys(t *testing.T) {
 	fx := newFixture(t)
 	for i := range 9 {
@@ -65,7 +66,8 @@ func TestCursorsPageThroughConsumersAndKeys(t *testing.T) {
 	fx.Call(fx.fullKey, "POST", "/v1/accounts/acme/key-buckets", `{"name":"other"}`).Want(200)
 	fx.CreateAccount("evil")
 	for _, test := range []struct {
-		path, query, entry string
+		path, query string
+		member      string // the member that identifies an entry
 		// otherLists are lists for which the cursor is not valid.
 		otherLists []string
 	}{
@@ -83,18 +85,18 @@ func TestCursorsPageThroughConsumersAndKeys(t *testing.T) {
 			[]string{consumersPath + "/bob-0/keys", consumersPath + "/bob-1/keys?key-format=none", consumersPath},
 		},
 	} {
-		first := fx.checkPages(test.path, test.query, test.entry)
-		altered := []byte(first)
+		cursor := fx.checkPages(test.path, test.query, test.member)
+		altered := []byte(cursor)
 		altered[0] ^= 1
 		invalid := []string{
 			test.path + "?" + test.query + "&after=" + string(altered),
-			test.path + "?" + test.query + "&after=" + first[:len(first)-1],
-			test.path + "?" + test.query + "&after=" + strings.Split(first, ".")[0],
-			test.path + "?" + test.query + "&after=" + first + "x",
+			test.path + "?" + test.query + "&after=" + cursor[:len(cursor)-1],
+			test.path + "?" + test.query + "&after=" + strings.Split(cursor, ".")[0],
+			test.path + "?" + test.query + "&after=" + cursor + "x",
 		}
 		for _, otherList := range test.otherLists {
 			separator := map[bool]string{true: "&", false: "?"}[strings.Contains(otherList, "?")]
-			invalid = append(invalid, otherList+separator+"after="+first)
+			invalid = append(invalid, otherList+separator+"after="+cursor)
 		}
 		for _, path := range invalid {
 			fx.Call(fx.fullKey, "GET", path, "").Want(400, "query.after: is no cursor of this list: give next as the page "+
@@ -106,15 +108,16 @@ func TestCursorsPageThroughConsumersAndKeys(t *testing.T) {
 }
 
 // checkPages reads a list in pages of two entries while entries are created, and returns the cursor of the second page.
-// It checks that no earlier entry is missing or repeated.
-func (fx fixture) checkPages(path, query, entry string) (first string) {
+// It checks that the pages have each entry that existed before exactly once, and no other entries. member is the member
+// that identifies an entry.
+func (fx fixture) checkPages(path, query, member string) (secondPage string) {
 	fx.Helper()
-	want := fx.Call(fx.fullKey, "GET", path+"?"+query, "").Want(200).JSON().Texts("data", entry)
-	parameters := strings.Count(query, "&") + 3
+	want := fx.Call(fx.fullKey, "GET", path+"?"+query, "").Want(200).JSON().Texts("data", member)
+	parameters := strings.Count(query, "&") + 3 // those of query, limit and after
 	var got []string
 	for page := query + "&limit=2"; ; {
 		resp := fx.Call(fx.fullKey, "GET", path+"?"+page, "").Want(200)
-		got = append(got, resp.JSON().Texts("data", entry)...)
+		got = append(got, resp.JSON().Texts("data", member)...)
 		next, link := resp.JSON().Text("next"), resp.Header.Get("Link")
 		if next == "" {
 			if link != "" {
@@ -122,8 +125,8 @@ func (fx fixture) checkPages(path, query, entry string) (first string) {
 			}
 			break
 		}
-		if first == "" {
-			first = next
+		if secondPage == "" {
+			secondPage = next
 		}
 		address, rel, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
 		u, err := url.Parse(address)
@@ -135,13 +138,13 @@ func (fx fixture) checkPages(path, query, entry string) (first string) {
 		}
 		page = u.RawQuery
 		fx.Now = fx.Now.Add(time.Second)
-		fx.Call(fx.fullKey, "POST", consumersPath, fmt.Sprintf(`{"name":"a-%s-%d"}`, entry, len(got))).Want(200)
+		fx.Call(fx.fullKey, "POST", consumersPath, fmt.Sprintf(`{"name":"a-%s-%d"}`, member, len(got))).Want(200)
 		fx.Call(fx.fullKey, "POST", consumersPath+"/bob-0/keys", "").Want(200)
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		fx.Errorf("entries on all pages of %s = %v, want %v", path, got, want)
 	}
-	return first
+	return secondPage
 }
 
 // TestPagesOfLongKeysAreLimited lists keys that together exceed the maximum size of a response. The response must end

@@ -44,8 +44,9 @@ func TestShutdownWritesCallCounts(t *testing.T) {
 	}
 }
 
-// TestInvocationWritesCallCounts checks that the first invocations write their counts before they end, with and without
-// streaming, because nothing runs between two invocations.
+// TestInvocationWritesCallCounts checks that invocations write their counts before they end, with and without
+// streaming, because nothing runs between two invocations. It makes only a few invocations: after a burst of writes,
+// not every invocation writes its counts.
 func TestInvocationWritesCallCounts(t *testing.T) {
 	event := events.APIGatewayProxyRequest{
 		HTTPMethod: http.MethodGet, Path: "/nowhere",
@@ -81,7 +82,7 @@ func TestInvocationWritesCallCounts(t *testing.T) {
 }
 
 // TestLambdaShutdownWritesCallCounts checks that the shutdown of a Lambda's process writes the counts that were not
-// written yet.
+// written yet. The invocations here only write the counts of the first 10 requests.
 func TestLambdaShutdownWritesCallCounts(t *testing.T) {
 	s := newQuotaFixture(t, 1000)
 	handler, shutdown, err := gateway.OpenWithShutdown(s.parts)

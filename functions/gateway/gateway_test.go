@@ -9,6 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
+// TestRuntimeAPIIsRefused checks that RuntimeAPI returns the address in the variable of Lambda, and no address if the
+// variable has none. newOptions makes the gateway refuse the returned address.
 func TestRuntimeAPIIsRefused(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                "[]",
@@ -28,6 +30,8 @@ func TestRuntimeAPIIsRefused(t *testing.T) {
 	}
 }
 
+// TestEmulatorsAreRefused checks that Emulators returns the addresses of all configured emulators, with their ports.
+// New makes the gateway refuse the returned addresses.
 func TestEmulatorsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		config config.Config

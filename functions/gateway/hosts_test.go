@@ -29,14 +29,15 @@ func (failingReads) Read(context.Context, []store.Key) ([]store.Item, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// TestCustomDomainsAreHosts checks that Hosts finds the deployment of a custom domain, the CAs of the deployment's
-// clients, and the challenges of certificate authorities.
+// TestCustomDomainsAreHosts checks ClientCAs and Owns with the host name of a deployment, its custom domain, and host
+// names without a deployment. The gateway must serve the challenge of a certificate authority at the custom domain.
+// ClientCAs must return an error if the table fails.
 func TestCustomDomainsAreHosts(t *testing.T) {
 	const name, host = "shop-main-0123abc", "api.example.com"
 	fx := functionstest.New(t)
 	p := fx.Parts
 	owner := auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: auth.Full()}}
-	request := func() context.Context {
+	requestCtx := func() context.Context {
 		return store.WithReadSet(audit.WithRequest(t.Context(), &audit.Request{
 			AccountID: "a-1", Time: p.Now(),
 			RequestID: p.IDs.UUID(),
@@ -56,12 +57,12 @@ func TestCustomDomainsAreHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := clientcas.Open(p).Create(request(), owner,
+	if _, err := clientcas.Open(p).Create(requestCtx(), owner,
 		clientcas.CreateInput{Name: "ca", Certificate: pkitest.CA(t, "CA", p.Now()).PEM()}); err != nil {
 		t.Fatal(err)
 	}
 	domains := customdomains.Open(p)
-	created, err := domains.Create(request(), owner, customdomains.CreateInput{Hostname: host, Deployment: name})
+	created, err := domains.Create(requestCtx(), owner, customdomains.CreateInput{Hostname: host, Deployment: name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestCustomDomainsAreHosts(t *testing.T) {
 		challenge)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := domains.Verify(request(), owner, host); err != nil {
+	if _, err := domains.Verify(requestCtx(), owner, host); err != nil {
 		t.Fatal(err)
 	}
 	g, err := gateway.New(p, gateway.Options{})

@@ -78,37 +78,39 @@ const latestMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-
 // endedMCPRequests are requests that a client wants to keep open, but whose responses end so that the invocation can
 // end.
 var endedMCPRequests = []struct {
-	name, method, version, message, body string
-	status                               int
-	contentType                          string
-	text                                 string
-	events                               int
+	name, method, version string
+	// rpcMethod and params are the method and the parameters of the JSON-RPC message.
+	rpcMethod, params string
+	status            int
+	contentType       string
+	text              string
+	events            int
 }{
 	{
-		name: "a call with progress", version: "2025-06-18", message: "tools/call",
-		body: `{"name":"look","_meta":{"progressToken":"p"}}`, status: 200, contentType: "text/event-stream",
+		name: "a call with progress", version: "2025-06-18", rpcMethod: "tools/call",
+		params: `{"name":"look","_meta":{"progressToken":"p"}}`, status: 200, contentType: "text/event-stream",
 		text: `"text":"looked"`, events: 3,
 	},
 	{
-		name: "a call of the newest version with progress", version: "2026-07-28", message: "tools/call",
-		body: `{"name":"look",` + latestMeta + `,"progressToken":"p"}}`, status: 200, contentType: "text/event-stream",
+		name: "a call of the newest version with progress", version: "2026-07-28", rpcMethod: "tools/call",
+		params: `{"name":"look",` + latestMeta + `,"progressToken":"p"}}`, status: 200, contentType: "text/event-stream",
 		text: `"text":"looked"`, events: 3,
 	},
 	{
-		name: "invalid call with progress", version: "2025-06-18", message: "tools/call",
-		body: `{"name":"nothing","_meta":{"progressToken":"p"}}`, status: 200, contentType: "text/event-stream",
+		name: "invalid call with progress", version: "2025-06-18", rpcMethod: "tools/call",
+		params: `{"name":"nothing","_meta":{"progressToken":"p"}}`, status: 200, contentType: "text/event-stream",
 		text: "-32602", events: 1,
 	},
 	{
-		name: "a subscription", version: "2026-07-28", message: "subscriptions/listen", body: `{` + latestMeta + `}}`,
+		name: "a subscription", version: "2026-07-28", rpcMethod: "subscriptions/listen", params: `{` + latestMeta + `}}`,
 		status: 404, contentType: "application/json", text: "-32601",
 	},
 	{
-		name: "subscription of an older version", version: "2025-06-18", message: "resources/subscribe",
-		body: `{"uri":"mcp://resources/x"}`, status: 200, contentType: "application/json", text: "-32601",
+		name: "subscription of an older version", version: "2025-06-18", rpcMethod: "resources/subscribe",
+		params: `{"uri":"mcp://resources/x"}`, status: 200, contentType: "application/json", text: "-32601",
 	},
 	{
-		name: "stream of server messages", method: http.MethodGet, version: "2025-06-18", message: "none", body: "{}",
+		name: "stream of server messages", method: http.MethodGet, version: "2025-06-18", rpcMethod: "none", params: "{}",
 		status: 405,
 	},
 }
@@ -146,11 +148,11 @@ func TestMCPResponseEndsInvocation(t *testing.T) {
 				}
 				status, header, body := invoke(events.APIGatewayProxyRequest{
 					HTTPMethod: method, Path: "/mcp", Body: `{"jsonrpc":"2.0","id":1,"method":"` +
-						tt.message + `","params":` + tt.body + `}`,
+						tt.rpcMethod + `","params":` + tt.params + `}`,
 					MultiValueHeaders: map[string][]string{
 						"Host": {shopName + ".gateway.test"}, "Accept": {"application/json, text/event-stream"},
 						"Content-Type":         {"application/json"},
-						"Mcp-Protocol-Version": {tt.version}, "Mcp-Method": {tt.message}, "Mcp-Name": {"look"},
+						"Mcp-Protocol-Version": {tt.version}, "Mcp-Method": {tt.rpcMethod}, "Mcp-Name": {"look"},
 					},
 				})
 				if status != tt.status || tt.contentType != "" && header.Get("Content-Type") != tt.contentType ||
@@ -159,7 +161,7 @@ func TestMCPResponseEndsInvocation(t *testing.T) {
 						status, header.Get("Content-Type"), body, tt.status, tt.contentType, tt.text)
 				}
 				if n := strings.Count(body, "event: message"); n != tt.events {
-					t.Errorf("%d events, want %d: %s", n, tt.events, body)
+					t.Errorf("events in the response = %d, want %d: %s", n, tt.events, body)
 				}
 			})
 		}

@@ -30,7 +30,7 @@ const (
 	openName, mtlsName     = "open-main-0a1b2c3", "asking-main-0a1b2c3"
 )
 
-// serveDomain creates a deployment of an account, and a custom domain with a certificate that is attached to it. If
+// serveDomain creates a deployment of an account, and a custom domain of this deployment with the certificate cert. If
 // clientCA is not nil, the deployment requires client certificates from this CA.
 func (fx *processFixture) serveDomain(account, domain, deployment string, cert pkitest.Cert, clientCA *pkitest.Cert) {
 	fx.Helper()
@@ -41,7 +41,7 @@ func (fx *processFixture) serveDomain(account, domain, deployment string, cert p
 	}
 	fx.deployFor(account, deployment, a)
 	owner := auth.Owner{AccountID: account, Account: account, Viewer: auth.Principal{Permissions: auth.Full()}}
-	request := func() context.Context {
+	requestCtx := func() context.Context {
 		return store.WithReadSet(audit.WithRequest(fx.Context(), &audit.Request{
 			AccountID: account, Time: time.Now(), RequestID: fx.parts.IDs.UUID(),
 		}))
@@ -51,23 +51,24 @@ func (fx *processFixture) serveDomain(account, domain, deployment string, cert p
 	parts := fx.parts
 	parts.DNS = proofDNS{proof}
 	domains := customdomains.Open(parts)
-	_, err = domains.Create(request(), owner, customdomains.CreateInput{Hostname: domain, Deployment: deployment})
+	_, err = domains.Create(requestCtx(), owner, customdomains.CreateInput{Hostname: domain, Deployment: deployment})
 	fx.must(err)
-	_, err = domains.Verify(request(), owner, domain)
+	_, err = domains.Verify(requestCtx(), owner, domain)
 	fx.must(err)
-	_, err = domains.Upload(request(), owner, domain, cert.PEM(), cert.KeyPEM(fx.T))
+	_, err = domains.Upload(requestCtx(), owner, domain, cert.PEM(), cert.KeyPEM(fx.T))
 	fx.must(err)
 	if clientCA != nil {
-		_, err = clientcas.Open(fx.parts).Create(request(), owner,
+		_, err = clientcas.Open(fx.parts).Create(requestCtx(), owner,
 			clientcas.CreateInput{Name: "clients", Certificate: clientCA.PEM()})
 		fx.must(err)
 	}
 }
 
 // TestCoalescedRequestWithoutClientCertificateIsMisdirected uses a client that sends requests for all names in a
-// certificate on one connection, as browsers do. It must get 421 for a name whose account requires client certificates.
-// On a new connection, on which it presents its certificate, it must be accepted. HTTP/1.1 clients do not share
-// connections between names, so there such a request is treated like one without a certificate.
+// server's certificate on one connection, as browsers do. On a connection to a name whose account requires no client
+// certificates, a request for a name whose account requires them must get 421. The client must be accepted on a new
+// connection, on which it presents its certificate. HTTP/1.1 clients do not share connections between names, so such a
+// request by HTTP/1.1 must get 401, like a request without a certificate.
 func TestCoalescedRequestWithoutClientCertificateIsMisdirected(t *testing.T) {
 	s := newProcessFixture(t, 10)
 	ca := pkitest.CA(t, "CA", time.Now())

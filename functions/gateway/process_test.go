@@ -94,9 +94,9 @@ func TestLeasesAreReturnedOnShutdown(t *testing.T) {
 	s := newProcessFixture(t, limit)
 	first, second := s.start(), s.start()
 	admitted := 0
-	spend := func(p *gatewayProcess, maxRequests int) {
+	spend := func(p *gatewayProcess, n int) {
 		t.Helper()
-		for range maxRequests {
+		for range n {
 			switch status, err := p.request(http.DefaultClient); {
 			case err != nil:
 				t.Fatal(err)
@@ -126,9 +126,10 @@ func TestLeasesAreReturnedOnShutdown(t *testing.T) {
 	next.stop()
 }
 
-// TestNoRequestIsLostOnSIGTERM replaces processes one after the other, while clients use /readyz as load balancers do.
-// A load balancer detects a shutdown late, so a process that shuts down still receives requests on new connections. It
-// must finish all requests, and must log all of them.
+// TestNoRequestIsLostOnSIGTERM replaces processes one after the other, while clients send requests to the processes
+// that are marked as ready. The test removes the mark of a process some time after its /readyz fails, because a load
+// balancer also detects a shutdown late. So a process that shuts down still receives requests, also on new connections.
+// It must finish all requests, and must log all of them.
 func TestNoRequestIsLostOnSIGTERM(t *testing.T) {
 	s := newProcessFixture(t, 1<<40)
 	s.env = append(s.env, config.VarAnnounce+"=4s")
@@ -194,7 +195,7 @@ func TestNoRequestIsLostOnSIGTERM(t *testing.T) {
 		if err := <-old.exited; err != nil {
 			t.Errorf("exit of the process: error = %v, want none", err)
 		}
-		if lines := old.lines(); lines < int(old.responses.Load()) {
+		if lines := old.requestLines(); lines < int(old.responses.Load()) {
 			t.Errorf("log lines of requests = %d, want %d or more", lines, old.responses.Load())
 		}
 	}
@@ -257,8 +258,9 @@ func TestAdminPathsAreServedAtAdminAddress(t *testing.T) {
 		}
 	}
 	p.stop()
-	// When the process has ended, the log must have a line for each request.
-	if lines := p.lines(); lines != int(p.responses.Load())+3 {
+	// When the process has ended, the log must have a line for each request, and for the three requests above that got
+	// 404.
+	if lines := p.requestLines(); lines != int(p.responses.Load())+3 {
 		t.Errorf("log lines of requests = %d, want %d:\n%s", lines, p.responses.Load()+3, p.output.String())
 	}
 }
@@ -295,7 +297,7 @@ func TestProcessNeedsCertificateOfItsDomain(t *testing.T) {
 	}
 }
 
-// ownsFunc is a function that reports whether a process owns a name.
+// ownsFunc implements servercert.Names. All names are served.
 type ownsFunc func(string) bool
 
 func (o ownsFunc) Owns(name string) bool                      { return o(name) }

@@ -45,7 +45,7 @@ type processFixture struct {
 	// holding receives a value for each request that the upstream holds. Each value that the test sends on the channel
 	// release ends one held request.
 	holding, release chan struct{}
-	// upstream is the address of the upstream. endpoint is the address of the DynamoDB emulator.
+	// upstream is the URL of the upstream. endpoint is the URL of the DynamoDB emulator.
 	upstream, endpoint string
 }
 
@@ -109,6 +109,8 @@ func newProcessFixture(t *testing.T, limit int) *processFixture {
 	return s
 }
 
+// component returns a component with these options. It is the handler of a route, or of a policy, for which Export does
+// not matter.
 func component(options string) project.Component {
 	return project.Component{
 		Export: "urlForwardHandler", Module: "$import(@gatewright/runtime)",
@@ -181,16 +183,19 @@ type gatewayProcess struct {
 	*processFixture
 	cmd            *exec.Cmd
 	address, admin string
-	ready          atomic.Bool
-	exited         chan error
+	// ready is true from the start until a test changes it. exited receives the result of the process when it ends.
+	ready  atomic.Bool
+	exited chan error
 	// output is the standard output of the process after the log line with its admin address. Read it only after the
 	// process has ended. responses is the number of requests that got a complete response.
 	output    bytes.Buffer
 	responses atomic.Int64
 }
 
-// lines returns the number of log lines of requests. Call it after the process has ended.
-func (p *gatewayProcess) lines() int { return strings.Count(p.output.String(), `"msg":"request"`) }
+// requestLines returns the number of log lines of requests. Call it after the process has ended.
+func (p *gatewayProcess) requestLines() int {
+	return strings.Count(p.output.String(), `"msg":"request"`)
+}
 
 // start starts a gateway process, and waits until it serves requests.
 func (fx *processFixture) start() *gatewayProcess {

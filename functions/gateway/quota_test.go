@@ -34,8 +34,9 @@ import (
 )
 
 // quotaFixture is an installation with a deployment and a customer. The deployment's routes count requests in one
-// quota. The customer presents a certificate, and has a subscription that allows a number of requests per month. The
-// clock does not advance unless a test changes it.
+// quota. The customer presents a certificate, and has a subscription that allows a number of requests per month.
+// admitted is the number of requests that have reached the upstream. The clock does not advance unless a test calls
+// advance.
 type quotaFixture struct {
 	*testing.T
 	parts    installation.Parts
@@ -60,7 +61,7 @@ func newQuotaFixture(t *testing.T, units int64) *quotaFixture {
 	t.Cleanup(upstreamServer.Close)
 
 	owner := auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: auth.Full()}}
-	request := func() context.Context {
+	requestCtx := func() context.Context {
 		return store.WithReadSet(audit.WithRequest(t.Context(), &audit.Request{
 			AccountID: "a-1", Action: "plan.create",
 			Time: clock(), RequestID: s.parts.IDs.UUID(),
@@ -68,16 +69,16 @@ func newQuotaFixture(t *testing.T, units int64) *quotaFixture {
 	}
 	ca := pkitest.CA(t, "CA", clock())
 	s.client = ca.Client(t, "ada", clock()).Certificate
-	_, err := clientcas.Open(s.parts).Create(request(), owner, clientcas.CreateInput{Name: "ca", Certificate: ca.PEM()})
+	_, err := clientcas.Open(s.parts).Create(requestCtx(), owner, clientcas.CreateInput{Name: "ca", Certificate: ca.PEM()})
 	s.must(err)
 	meteringService := metering.Open(s.parts)
-	bucket, err := meteringService.CreateBucket(request(), owner)
+	bucket, err := meteringService.CreateBucket(requestCtx(), owner)
 	s.must(err)
-	bucketAt := metering.BucketLocator{Owner: owner, Bucket: bucket.ID}
-	plan, err := meteringService.CreatePlan(request(), bucketAt,
+	bucketLocator := metering.BucketLocator{Owner: owner, Bucket: bucket.ID}
+	plan, err := meteringService.CreatePlan(request(), bucketLocator,
 		metering.Terms{Label: "plan", ExternalID: "plan_1", Meters: map[string]metering.Meter{"requests": {Max: units}}})
 	s.must(err)
-	_, err = meteringService.CreateSubscription(request(), bucketAt, metering.NewSubscription{
+	_, err = meteringService.CreateSubscription(request(), bucketLocator, metering.NewSubscription{
 		PlanIDs: []string{plan.ID}, PlanExternalIDs: []string{plan.ExternalID}, Status: metering.Active,
 		Renewal: meter.Monthly,
 		Region:  "us-east1", CustomerKey: pki.NewInfo(s.client).Subject, ExternalID: "sub_1", CustomerExternalID: "cus_1",
@@ -216,7 +217,7 @@ func TestRepeatCountsOnceAcrossInstances(t *testing.T) {
 // TestLeasesOfCrashedInstanceAreReclaimed checks that other instances get the units that a crashed instance had leased,
 // except those that it may have spent.
 func TestLeasesOfCrashedInstanceAreReclaimed(t *testing.T) {
-	// The size of an instance's leases depends on its rate, here 100 requests per second.
+	// The size of an instance's leases depends on its rate: here 50 requests per second while both instances get requests.
 	const units, maxLost, interval = 3000, 64, 10 * time.Millisecond
 	s := newQuotaFixture(t, units)
 	first, second := s.gateway(), s.gateway()

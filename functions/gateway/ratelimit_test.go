@@ -27,11 +27,11 @@ func TestEachWindowAdmitsItsLimit(t *testing.T) {
 						t.Fatal(err)
 					}
 					if d.Admitted != (k < 3) {
-						t.Errorf("window %d, request %d: Admitted = %v, want %v", window, k, d.Admitted, k < 3)
+						t.Errorf("async %t, window %d, request %d: Admitted = %v, want %v", async, window, k, d.Admitted, k < 3)
 					}
 					if d.ResetAfter != 40*time.Second || !async && d.Remaining != max(0, int64(2-k)) {
-						t.Errorf("request %d: Remaining = %d, ResetAfter = %v, want %d (unless async) and 40s",
-							k, d.Remaining, d.ResetAfter, max(0, int64(2-k)))
+						t.Errorf("async %t, window %d, request %d: Remaining = %d, ResetAfter = %v, want %d (unless async) and 40s",
+							async, window, k, d.Remaining, d.ResetAfter, max(0, int64(2-k)))
 					}
 					synctest.Wait()
 				}

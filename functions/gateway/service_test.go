@@ -93,16 +93,16 @@ func deployStock(t *testing.T, p installation.Parts, accountID, name string, kin
 func openTunnel(t *testing.T, p installation.Parts, endpoint string) string {
 	t.Helper()
 	owner := auth.Owner{AccountID: "a-1", Account: "acme", Viewer: auth.Principal{Permissions: auth.Full()}}
-	request := func() context.Context {
+	requestCtx := func() context.Context {
 		return store.WithReadSet(audit.WithRequest(t.Context(), &audit.Request{
 			AccountID: "a-1", Action: "tunnel.create",
 			Time: p.Now(), RequestID: p.IDs.UUID(),
 		}))
 	}
 	service := tunnels.Open(p)
-	created, err := service.Create(request(), owner, "office")
+	created, err := service.Create(requestCtx(), owner, "office")
 	must(t, err)
-	op, err := service.Configure(request(), owner, created.ID,
+	op, err := service.Configure(requestCtx(), owner, created.ID,
 		[]tunnels.Spec{{Name: "Stock", Endpoint: endpoint, Configurations: []tunnels.Configuration{
 			{Project: "shop", AccessibleBy: []environment.Kind{environment.Production}},
 			{Project: "next", AccessibleBy: []environment.Kind{environment.Production}},

@@ -23,6 +23,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/installation"
 )
 
+// stream sends an event for a GET request to the streaming Lambda handler for h, and returns its response.
 func stream(
 	ctx context.Context, t *testing.T, h http.HandlerFunc, event events.APIGatewayProxyRequest,
 ) *events.APIGatewayProxyStreamingResponse {
@@ -41,8 +42,8 @@ func stream(
 	return out
 }
 
-// TestResponseIsStreamed checks that the platform gets the head of a response first, and then each part of the body as
-// soon as it is written.
+// TestResponseIsStreamed checks that Lambda gets the status and the headers of a response first, and then each part of
+// the body as soon as the handler has written it.
 func TestResponseIsStreamed(t *testing.T) {
 	next := make(chan string)
 	out := stream(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +94,7 @@ type slowFlusher struct {
 	flushed bool
 }
 
-// FlushIfDue is called before an invocation ends.
+// FlushIfDue takes a second. The Lambda handler calls it before an invocation ends.
 func (s *slowFlusher) FlushIfDue(context.Context) {
 	time.Sleep(time.Second)
 	s.flushed = true
@@ -169,8 +170,8 @@ func TestAbortedRequestIsAProblem(t *testing.T) {
 }
 
 // TestResponseHeadTimesOut checks that the response is 504 if its head does not arrive within 28 seconds, although a
-// stream can take 15 minutes. The request must be canceled. The invocation must wait up to three seconds for the
-// request to return its leases.
+// stream can take 15 minutes. The request must be canceled. The invocation must wait up to three seconds until the
+// handler has returned, because the handler releases the request's slot.
 func TestResponseHeadTimesOut(t *testing.T) {
 	for cleanup, wantWait := range map[time.Duration]time.Duration{
 		0: 0, time.Second: time.Second,

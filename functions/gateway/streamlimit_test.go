@@ -43,7 +43,7 @@ func newParts(t *testing.T, f *failingWrites, log *bytes.Buffer, streaming bool)
 }
 
 // TestStreamLimitDependsOnGatewayKind checks that a process has the limit for processes, and a function has the limit
-// for functions. In a function, a request must only count as a stream when it takes longer than a response without
+// for functions. In a function, a request must count as a stream only when it takes longer than a request without
 // streaming can take.
 func TestStreamLimitDependsOnGatewayKind(t *testing.T) {
 	for _, c := range []struct {
@@ -94,18 +94,20 @@ func TestSlotExpiresWithInvocationDeadline(t *testing.T) {
 			}
 			time.Sleep(c.expiry)
 			if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal == nil {
-				t.Errorf("Begin() with %s left, after %s = %v, %v, want a refusal", c.timeout, c.expiry, refusal, err)
+				t.Errorf("timeout %s: Begin() of a second stream after %s = %v, %v, want a refusal",
+					c.timeout, c.expiry, refusal, err)
 			}
 			time.Sleep(20 * time.Second)
 			if _, refusal, err := streams.Begin(t.Context(), "acme"); err != nil || refusal != nil {
-				t.Errorf("Begin() with %s left, 20s after %s = %v, %v, want no refusal", c.timeout, c.expiry, refusal, err)
+				t.Errorf("timeout %s: Begin() of a second stream 20s after the expiry = %v, %v, want no refusal",
+					c.timeout, refusal, err)
 			}
 		})
 	}
 }
 
-// TestFailedReleaseOfSlotIsLogged checks that the log names the account if a slot cannot be returned. The account has
-// one slot less until the deadline of the invocation.
+// TestFailedReleaseOfSlotIsLogged checks that the log names the account if a slot cannot be released. Until the
+// deadline of the invocation, the account then has one slot less.
 func TestFailedReleaseOfSlotIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	backend := &failingWrites{Backend: memory.New()}

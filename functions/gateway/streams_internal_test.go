@@ -31,8 +31,9 @@ func (s *silentBackend) Transact(ctx context.Context, token string, writes []sto
 	return store.ErrOutcomeUnknown
 }
 
-// TestStreamStartsUncountedAfterTimeout checks that a stream is not counted if the table does not respond within
-// acquireTimeout. When it ends, the stream must return the slot, because the write may have taken effect.
+// TestStreamStartsUncountedAfterTimeout checks that a stream starts without a slot if the table does not respond within
+// acquireTimeout. The end of the stream must release the slot nevertheless, because the write of the slot may have
+// taken effect.
 func TestStreamStartsUncountedAfterTimeout(t *testing.T) {
 	for _, applies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

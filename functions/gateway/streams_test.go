@@ -26,7 +26,7 @@ import (
 )
 
 // streamFixture is an installation whose gateway streams responses. It has a deployment with one route, whose upstream
-// returns an endless stream. The clock does not advance unless a test changes it.
+// returns an endless stream. elapsed is the time on its clock since the start, which only tests change.
 type streamFixture struct {
 	*testing.T
 	parts   installation.Parts
@@ -186,8 +186,8 @@ func (f *faultyBackend) Transact(ctx context.Context, token string, writes []sto
 }
 
 // TestStreamStartsWhenItCannotBeCounted checks that a stream starts even if the table throttles or refuses the write of
-// the slot, or does not respond. If the write took effect without a response, the slot must be returned when the stream
-// ends.
+// the slot, or if the response to the write is lost. If the write took effect, the slot must be released when the
+// stream ends.
 func TestStreamStartsWhenItCannotBeCounted(t *testing.T) {
 	for name, fault := range map[string]faultyBackend{
 		"throttled":  {before: store.ErrRetryable},
