@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plainNumbers rewrites each whole number in an argument without a fraction or an exponent: 5.0 and 5e0 become 5. In
-// JSON Schema, 5.0 and 5e0 are integers (2020-12, validation, 6.1.1), and clients whose language has only one type of
-// number send them. The API does not accept them as integers.
+// plainNumbers removes the fraction or the exponent of each whole number in an argument: 5.0 and 5e0 become 5. In JSON
+// Schema, 5.0 and 5e0 are integers (2020-12, validation, 6.1.1), and clients whose language has only one type of number
+// send them. The API does not accept them as integers.
 func plainNumbers(raw json.RawMessage) (json.RawMessage, error) {
 	if !bytes.ContainsAny(raw, ".eE") {
 		return raw, nil

@@ -49,7 +49,7 @@ type library struct {
 // Bind returns the group's routes. They use no models over a network.
 func Bind(p installation.Parts) []api.Route { return BindWith(p, docsearch.Models{}) }
 
-// BindWith works like Bind, but searches and questions use the models, and fall back on the methods without models. If
+// BindWith works like Bind, but searches and questions use the models. If a model fails, they continue without it. If
 // models.Vectors is nil, the vectors are read from the file VectorsFile near the binary.
 func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 	p = Group.Restrict(p)
