@@ -258,7 +258,7 @@ func TestUsesRecordEffects(t *testing.T) {
 		{
 			"address of a first upload", func() { fx.Call(key, "POST", "/v1/deployments/sources", sources).Want(200) },
 			[]api.Use{api.BatchGetItem, api.PresignUpload, api.PutItem, api.RootKey, api.Query, api.UpdateItem},
-			1, 4, 1, // the first key of an account counts the existing objects of each limit
+			1, 4, 1, // the first change of an account counts the existing objects of each limit
 		},
 		{
 			"read of one item after a start",

@@ -263,7 +263,8 @@ func TestQuestionListsRemovedObjects(t *testing.T) {
 }
 
 // TestOtherResponsesDoNotConfirm checks that only the right response of a person confirms a call. The confirmation of a
-// call of another tool must not confirm it either.
+// call of another tool must not confirm it either. A client with an older version of the protocol cannot ask a person,
+// so its call must be refused.
 func TestOtherResponsesDoNotConfirm(t *testing.T) {
 	fx := newFixture(t)
 	tunnel := fx.mustCall("TunnelService_create", map[string]any{"accountName": "acme", "name": "office"}).Text("tunnelId")
@@ -290,7 +291,7 @@ func TestOtherResponsesDoNotConfirm(t *testing.T) {
 		},
 		"declined with a confirmation": {confirmParams(toolState, "decline", confirmed), "did not confirm"},
 		"canceled with a confirmation": {confirmParams(toolState, "cancel", confirmed), "did not confirm"},
-		"response of another tool":     {confirmParams(state(otherTool), "accept", confirmed), "not of this call"},
+		"confirmation of another tool": {confirmParams(state(otherTool), "accept", confirmed), "not of this call"},
 	} {
 		if r := fx.callConfirmable(fx.key, "?confirm=true", tool, target, tt.params,
 			elicitationCapabilities()); !r.Result.IsError || !strings.Contains(r.text(), tt.text) {

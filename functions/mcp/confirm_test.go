@@ -10,7 +10,8 @@ import (
 	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
 )
 
-// callConfirmable sends a call as a client with the protocol version 2026-07-28 that can ask a person.
+// callConfirmable sends a call as a client with the protocol version 2026-07-28 and these capabilities. extra has
+// further parameters of the message, such as the person's response.
 func (fx fixture) callConfirmable(key, query, tool string, arguments, extra, capabilities map[string]any) result {
 	fx.Helper()
 	message := call(tool, arguments)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestWholeNumbersAreAcceptedInAnyNotation checks that a call accepts whole numbers in any notation and at any depth,
-// and does not change other numbers or those that are no int64. Schemas accept 5.0 as an integer, and some clients only
-// send this form.
+// TestWholeNumbersAreAcceptedInAnyNotation checks that a call accepts whole numbers in any notation and at any depth.
+// It must not change other numbers, or whole numbers that do not fit into an int64. Schemas accept 5.0 as an integer,
+// and some clients send only this form.
 func TestWholeNumbersAreAcceptedInAnyNotation(t *testing.T) {
 	fx := newFixture(t)
 	bucket := fx.mustCall("MeteringBucketsService_create", map[string]any{}).Text("id")

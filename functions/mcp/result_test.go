@@ -34,8 +34,9 @@ func findTool(t *testing.T, c *catalog, name string) *apitools.Tool {
 	return c.byName[name]
 }
 
-// TestResultMasksSecrets also checks that the secrets in a refusal are always masked, because refusals that reveal
-// secrets are not recorded. A body that is not JSON must not become structured content.
+// TestResultMasksSecrets checks that a result contains a secret only if the call reveals secrets. In a refusal, secrets
+// must always be masked, because a refusal has no audit record that says that secrets were revealed. A body that is not
+// JSON must not become structured content.
 func TestResultMasksSecrets(t *testing.T) {
 	s := &server{catalog: newCatalog}
 	const secret = "a-key-that-somebody-has-chosen-0123456789"
@@ -56,8 +57,8 @@ func TestResultMasksSecrets(t *testing.T) {
 			409, `{"detail":"No.","key":"` + secret + `"}`,
 			false, false,
 		},
-		"text":   {readTool, api.Call{}, 200, secret, false, false},
-		"a list": {readTool, api.Call{}, 200, `[{"key":"` + secret + `"}]`, false, false},
+		"response that is not JSON": {readTool, api.Call{}, 200, secret, false, false},
+		"list":                      {readTool, api.Call{}, 200, `[{"key":"` + secret + `"}]`, false, false},
 		"state before, masked like a read": {
 			deleteTool,
 			api.Call{DryRun: true},

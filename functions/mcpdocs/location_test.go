@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/docsearch/minilm/minilmtest"
 )
 
-// TestLocationOfPassage checks that the address of a passage is in the installation's pages if they have its file, and
-// in the repository otherwise.
+// TestLocationOfPassage checks that the URL of a passage is that of a page of the installation if there is a page of
+// its file, and that of the file in the repository otherwise.
 func TestLocationOfPassage(t *testing.T) {
 	s := &server{parts: installation.Parts{Config: config.Config{
 		APIURL:        "https://api.example.com/dev",
@@ -86,8 +86,9 @@ func TestWeightsAreFoundInEachLayout(t *testing.T) {
 	}
 }
 
-// TestWeightsFileIsConfiguredOrNearBinary also checks that a configured file that does not exist is an error, even if
-// there is a file near the binary.
+// TestWeightsFileIsConfiguredOrNearBinary checks that weightsLoader reads the configured file or, if none is
+// configured, the file near the binary. A configured file that does not exist must be an error, even if there is a file
+// near the binary.
 func TestWeightsFileIsConfiguredOrNearBinary(t *testing.T) {
 	if _, err := weightsLoader("")(); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("weightsLoader() without a file: error = %v, want %v", err, fs.ErrNotExist)

@@ -92,7 +92,8 @@ func TestToolsAreReadOnly(t *testing.T) {
 		names = append(names, tool.Name)
 		if tool.Annotations["readOnlyHint"] != true || tool.Annotations["openWorldHint"] != false ||
 			tool.Annotations["destructiveHint"] != false {
-			t.Errorf("hints of %s = %v, want readOnlyHint alone", tool.Name, tool.Annotations)
+			t.Errorf("hints of %s = %v, want readOnlyHint true, openWorldHint and destructiveHint false",
+				tool.Name, tool.Annotations)
 		}
 		for _, schema := range []json.RawMessage{tool.InputSchema, tool.OutputSchema} {
 			if _, err := mcp.CompileSchema(schema); err != nil {
@@ -348,7 +349,7 @@ func TestRateLimitPerAddress(t *testing.T) {
 			WantHeader("Content-Type", "application/json")
 		if resp.Status != http.StatusTooManyRequests || !strings.Contains(resp.Body, `"jsonrpc":"2.0"`) ||
 			!strings.Contains(resp.Body, "10 calls a second") {
-			t.Errorf("call above the limit = %d %q, want 429 with \"10 calls a second\"", resp.Status, resp.Body)
+			t.Errorf("message above the limit = %d %q, want 429 with \"10 calls a second\"", resp.Status, resp.Body)
 		}
 	})
 	t.Run("a batch", func(t *testing.T) {

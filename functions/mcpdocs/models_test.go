@@ -126,8 +126,8 @@ func TestBedrockModelsSearchAndAnswer(t *testing.T) {
 	}
 }
 
-// TestServerFallsBackWithoutModels checks that the server uses its own search if models fail, and that the result says
-// so.
+// TestServerFallsBackWithoutModels checks that the server searches by words if the embedding model fails, and that it
+// quotes the documentation if the other model writes no usable answer. The result and the log must have the reason.
 func TestServerFallsBackWithoutModels(t *testing.T) {
 	for name, tt := range map[string]struct {
 		invoke, converse   http.HandlerFunc

@@ -40,8 +40,8 @@ func newFixture(t *testing.T) fixture {
 	return s
 }
 
-// subscription returns a valid body with replacements. Each replacement has the form NAME=VALUE: it sets a field, or
-// removes the field if VALUE is empty.
+// subscription returns a valid body of a request that creates a subscription, with replacements. Each replacement has
+// the form NAME=VALUE: it sets a field, or removes the field if VALUE is empty.
 func (fx fixture) subscription(replacements ...string) string {
 	fields := map[string]string{
 		"planIds": `["` + fx.proPlan + `"]`, "planExternalIds": `["pro"]`, "status": `"active"`, "type": `"periodic"`,
