@@ -44,8 +44,8 @@ func (v *mapValues) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &v.schema)
 }
 
-// described has the description of an operation's requests in the OpenAPI document.
-type described struct {
+// operationSpec has the description of an operation's requests in the OpenAPI document.
+type operationSpec struct {
 	OperationID string
 	Parameters  []parameter
 	RequestBody struct {
@@ -66,20 +66,20 @@ func (p parameter) matches(name string) bool {
 }
 
 // readOpenAPI returns the operations of the OpenAPI document by id, and its schemas by name.
-func readOpenAPI(t *testing.T) (operations map[string]described, schemas map[string]schema) {
+func readOpenAPI(t *testing.T) (operations map[string]operationSpec, schemas map[string]schema) {
 	t.Helper()
 	raw, err := api.Document(functions.APIGroups(), api.Examples{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var document struct {
-		Paths      map[string]map[string]described
+		Paths      map[string]map[string]operationSpec
 		Components struct{ Schemas map[string]schema }
 	}
 	if err := json.Unmarshal(raw, &document); err != nil {
 		t.Fatal(err)
 	}
-	operations = map[string]described{}
+	operations = map[string]operationSpec{}
 	for _, methods := range document.Paths {
 		for _, o := range methods {
 			operations[o.OperationID] = o

@@ -39,8 +39,8 @@ type inventory struct {
 }
 
 // lists are the lists of the API. A list contains objects of one kind. The path of a list below another object has the
-// parameters of that object, whose kind is parent; parent is "" for a list below none. parameters has, for each path
-// parameter that identifies an object of the list, the field of the entry that contains its value.
+// parameters of that object, whose kind is parent. parent is "" for a top-level list. parameters maps each path
+// parameter that identifies an object of the list to the field of the entry that contains its value.
 var lists = []struct {
 	parent, kind, path string
 	parameters         map[string]string

@@ -156,9 +156,9 @@ func forEachOperation(t *testing.T, match func(api.Declaration) bool, test func(
 	}
 }
 
-// sample returns a match function for tests that make many sequential calls. With the race detector, it returns true
-// for only one in twelve of the operations: they are enough to find a race.
-func sample(match func(api.Declaration) bool) func(api.Declaration) bool {
+// fewerIfRacing returns a match function for tests that make many sequential calls. With the race detector, it returns
+// true for only one in twelve of the operations: they are enough to find a race.
+func fewerIfRacing(match func(api.Declaration) bool) func(api.Declaration) bool {
 	matched := 0
 	return func(d api.Declaration) bool {
 		if !match(d) {

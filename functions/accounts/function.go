@@ -55,7 +55,8 @@ type In struct {
 	// Action is what the function does. "" creates an account. "create-key", "list-keys" and "revoke-key" work on the
 	// keys of an account. "list-limits", "set-limit" and "reset-limit" work on its limits.
 	Action string `json:"do"`
-	// Name is the name of the new or the existing account: 2 to 63 lower-case letters, digits, hyphens and underscores.
+	// Name is the name of the new or the existing account: 2 to 63 lower-case letters, digits, hyphens and underscores,
+	// with a letter first.
 	Name string `json:"name"`
 
 	// Label is the label of a new key, and ExpiresOn is its expiry (nil for never). Scopes, Projects and Environments

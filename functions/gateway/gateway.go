@@ -79,8 +79,8 @@ func restrictTable(p installation.Parts) installation.Parts {
 	return p
 }
 
-// maxCachedKeys is the maximum number of valid keys whose verification results are kept in memory. It is also the
-// maximum number of invalid keys. A result needs about 200 bytes.
+// maxCachedKeys is the maximum number of verification results of valid keys that are kept in memory, and also the
+// maximum number of those of invalid keys. A result needs about 200 bytes.
 const maxCachedKeys = 65_536
 
 // Service is a gateway with the allowances of rate limits, the quotas of subscriptions, and the counts of calls. Use

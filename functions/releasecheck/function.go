@@ -99,7 +99,8 @@ func (c *Check) Handle(ctx context.Context, e Event) error {
 	})
 }
 
-// withEarlierDeadline returns a context whose deadline is earlier than that of ctx by reserve.
+// withEarlierDeadline returns a context whose deadline is earlier than that of ctx by reserve. If ctx has no deadline,
+// it returns ctx.
 func withEarlierDeadline(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
