@@ -82,7 +82,8 @@ type change struct {
 
 // TestConcurrentChangesAreSerializable runs each change of a group between the read and the commit of each change of
 // the group, including itself. It also deletes the object there and creates it again. The result must equal the result
-// of the changes in some sequential order. Two concurrent goroutines would rarely meet there with a table in memory.
+// of the changes in some sequential order. The test runs the other changes in a hook, because with a table in memory,
+// two goroutines would rarely meet at this point.
 func TestConcurrentChangesAreSerializable(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(mutates), func(t *testing.T, d api.Declaration) {

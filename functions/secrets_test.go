@@ -71,7 +71,7 @@ func TestResponsesContainNoSealedBytes(t *testing.T) {
 }
 
 // encodings returns the possible encodings of a byte value in a response, and none for other attributes. It recognizes
-// byte values by the name of their type, because only package store may import the SDK.
+// byte values by the name of their type, because this package does not import the AWS SDK, which declares the type.
 func encodings(t *testing.T, attribute any) []string {
 	t.Helper()
 	if fmt.Sprintf("%T", attribute) != "*types.AttributeValueMemberB" {

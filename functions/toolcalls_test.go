@@ -211,7 +211,7 @@ func TestToolCallMatchesRequest(t *testing.T) {
 		for _, rg.valid = range variants(p.book, d) {
 			rg.path, rg.body = requestTarget(t, d, rg.valid, p.names)
 			targets, bodies := append(rg.queries(), rg.paths()...), rg.fields()
-			cases := []invalidRequest{
+			cases := []changedRequest{
 				{path: rg.path, body: rg.body},
 				{path: rg.path, body: rg.body, headers: []string{"If-Match", `"another"`}},
 			}

@@ -27,8 +27,9 @@ import (
 // laterAttribute is an attribute that a newer release has added to every record, and to every structure in a record.
 const laterAttribute = "laterRelease"
 
-// storedTypes has the types of stored data that it finds in the source code: structs with attributes, enums (string
-// types with constants), and the types of attributes, by name.
+// storedTypes has the types of stored data that parseStoredTypes finds in the source code. structs are the structs with
+// attributes. A type in both stringTypes and constantTypes is an enum. attributes has the types of the attributes with
+// a name.
 type storedTypes struct {
 	structs, stringTypes, constantTypes map[string]bool
 	attributes                          map[string][]ast.Expr

@@ -41,7 +41,7 @@ func invalidValues(s schema) (out []any) {
 }
 
 // fields returns requests with invalid values in fields of the body, with missing fields, and with other bodies.
-func (rg requestGenerator) fields() (out []invalidRequest) {
+func (rg requestGenerator) fields() (out []changedRequest) {
 	if !rg.d.TakesBody {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (rg requestGenerator) fields() (out []invalidRequest) {
 		if err != nil {
 			rg.t.Fatal(err)
 		}
-		b := invalidRequest{label: label, method: rg.d.Method, path: rg.path, body: string(raw)}
+		b := changedRequest{label: label, method: rg.d.Method, path: rg.path, body: string(raw)}
 		if err := bodySchema.Validate(value); err != nil {
 			b.locations, b.statuses = errorLocations(err), []int{http.StatusBadRequest}
 			if len(raw) > api.MaxBodyBytes {

@@ -41,8 +41,8 @@ var (
 	violationSeed = flag.Uint64("violation-seed", 1, "seed of the random changes")
 )
 
-// invalidRequest is a request with a changed part, which may be invalid.
-type invalidRequest struct {
+// changedRequest is a valid request with a changed part. The changed part can be valid too.
+type changedRequest struct {
 	label      string // for failure messages
 	method     string
 	path, body string
@@ -88,7 +88,7 @@ func TestEveryViolationIsRefused(t *testing.T) {
 	}
 }
 
-// responseChecker sends an operation's invalid requests and checks the responses.
+// responseChecker sends an operation's changed requests and checks the responses.
 type responseChecker struct {
 	t             *testing.T
 	p             populatedFixture
@@ -112,7 +112,7 @@ type checkedFixture struct {
 const checkInterval = 100
 
 // send sends a request and checks the response.
-func (c *responseChecker) send(b invalidRequest) {
+func (c *responseChecker) send(b changedRequest) {
 	t, fixture, interval := c.t, &c.strict, checkInterval
 	if b.locations == nil {
 		fixture, interval = &c.lenient, 1
@@ -170,7 +170,7 @@ func (fx *checkedFixture) checkUnchanged(t *testing.T) {
 	}
 }
 
-// requestGenerator derives invalid requests from valid ones.
+// requestGenerator derives changed requests from a valid request.
 type requestGenerator struct {
 	t          *testing.T
 	d          api.Declaration
@@ -183,9 +183,9 @@ type requestGenerator struct {
 }
 
 // singleFaults returns the requests with one changed part.
-func (rg requestGenerator) singleFaults() func(yield func(invalidRequest) bool) {
-	return func(yield func(invalidRequest) bool) {
-		for _, part := range []func() []invalidRequest{rg.methods, rg.paths, rg.queries, rg.texts, rg.fields} {
+func (rg requestGenerator) singleFaults() func(yield func(changedRequest) bool) {
+	return func(yield func(changedRequest) bool) {
+		for _, part := range []func() []changedRequest{rg.methods, rg.paths, rg.queries, rg.malformedBodies, rg.fields} {
 			for _, b := range part() {
 				if !yield(b) {
 					return
@@ -197,8 +197,8 @@ func (rg requestGenerator) singleFaults() func(yield func(invalidRequest) bool) 
 
 // random returns a request that can have the path and query of one of targets, and the body of one of bodies or a
 // random body.
-func (rg requestGenerator) random(r *rand.Rand, targets, bodies []invalidRequest) invalidRequest {
-	out := invalidRequest{label: "at random", method: rg.d.Method, path: rg.path, body: rg.body}
+func (rg requestGenerator) random(r *rand.Rand, targets, bodies []changedRequest) changedRequest {
+	out := changedRequest{label: "at random", method: rg.d.Method, path: rg.path, body: rg.body}
 	if len(targets) > 0 && r.IntN(2) == 0 {
 		out.path = targets[r.IntN(len(targets))].path
 	}
@@ -212,7 +212,7 @@ func (rg requestGenerator) random(r *rand.Rand, targets, bodies []invalidRequest
 }
 
 // methods returns requests for the operation's path with methods that the path does not support.
-func (rg requestGenerator) methods() (out []invalidRequest) {
+func (rg requestGenerator) methods() (out []changedRequest) {
 	known := map[string]bool{http.MethodHead: true} // GET also serves HEAD
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
@@ -226,7 +226,7 @@ func (rg requestGenerator) methods() (out []invalidRequest) {
 		http.MethodOptions, http.MethodTrace, "PROPFIND",
 	} {
 		if !known[method] {
-			out = append(out, invalidRequest{
+			out = append(out, changedRequest{
 				label: "another method", method: method, path: rg.path, body: rg.body, locations: []string{""},
 				// The status is 400 if the path also matches another operation, as keys/$bulk matches keys/{keyId}.
 				statuses: []int{http.StatusMethodNotAllowed, http.StatusNotFound, http.StatusBadRequest},
@@ -249,14 +249,14 @@ var unusualNames = []string{
 }
 
 // paths returns requests with unusual names in the path.
-func (rg requestGenerator) paths() (out []invalidRequest) {
+func (rg requestGenerator) paths() (out []changedRequest) {
 	for _, parameter := range events.Parameters(rg.d) {
 		for _, name := range unusualNames {
 			n, r := maps.Clone(rg.names), rg.valid
 			n[parameter], r.Names = name, maps.Clone(r.Names)
 			delete(r.Names, parameter) // a named value would replace the unusual name
 			path, body := requestTarget(rg.t, rg.d, r, n)
-			b := invalidRequest{label: "path." + parameter, method: rg.d.Method, path: path, body: body}
+			b := changedRequest{label: "path." + parameter, method: rg.d.Method, path: path, body: body}
 			if rg.isInvalid("path", parameter, name) {
 				b.locations, b.statuses = []string{"path." + parameter, "Not Found", "path"},
 					[]int{http.StatusBadRequest, http.StatusNotFound}
@@ -303,7 +303,7 @@ var unusualValues = []string{
 }
 
 // queries returns requests with unusual values in the query, and with invalid queries.
-func (rg requestGenerator) queries() (out []invalidRequest) {
+func (rg requestGenerator) queries() (out []changedRequest) {
 	pathWith := func(query string) string {
 		r := rg.valid
 		r.Query = strings.TrimPrefix(r.Query+"&"+query, "&")
@@ -311,7 +311,7 @@ func (rg requestGenerator) queries() (out []invalidRequest) {
 		return path
 	}
 	for _, query := range []string{"a=%", "a=%zz", "%=1", "a=%ff", "a=%00", "a;b=1"} {
-		b := invalidRequest{
+		b := changedRequest{
 			label: "query", method: rg.d.Method, path: pathWith(query), body: rg.body,
 			locations: []string{"query"}, statuses: []int{http.StatusBadRequest},
 		}
@@ -325,7 +325,7 @@ func (rg requestGenerator) queries() (out []invalidRequest) {
 			continue
 		}
 		for _, value := range unusualValues {
-			b := invalidRequest{
+			b := changedRequest{
 				label: "query." + p.Name, method: rg.d.Method,
 				path: pathWith(p.Name + "=" + url.QueryEscape(value)), body: rg.body,
 			}
@@ -338,9 +338,9 @@ func (rg requestGenerator) queries() (out []invalidRequest) {
 	return out
 }
 
-// texts returns requests with bodies that are not JSON, that are not a single object, or that have an encoding that is
-// not allowed.
-func (rg requestGenerator) texts() (out []invalidRequest) {
+// malformedBodies returns requests whose bodies are not JSON, are not a single object, are too large, or have an
+// encoding that is not allowed.
+func (rg requestGenerator) malformedBodies() (out []changedRequest) {
 	if !rg.d.TakesBody {
 		return nil
 	}
@@ -357,17 +357,17 @@ func (rg requestGenerator) texts() (out []invalidRequest) {
 		if json.Valid([]byte(malformed[label])) && !strings.Contains(malformed[label], "\xe9") {
 			continue // the valid body does not contain the text to replace
 		}
-		out = append(out, invalidRequest{
+		out = append(out, changedRequest{
 			label: label, method: rg.d.Method, path: rg.path, body: malformed[label],
 			locations: []string{"body"}, statuses: []int{http.StatusBadRequest},
 		})
 	}
-	oversized := invalidRequest{
+	oversized := changedRequest{
 		label: "too large", method: rg.d.Method, path: rg.path,
 		body: strings.Repeat(" ", api.MaxBodyBytes) + rg.body, locations: []string{"Too Large"},
 		statuses: []int{http.StatusRequestEntityTooLarge},
 	}
-	compressed := invalidRequest{
+	compressed := changedRequest{
 		label: "with Content-Encoding: gzip", method: rg.d.Method, path: rg.path,
 		body: "\x1f\x8b\x08" + rg.body, headers: []string{"Content-Encoding", "gzip"}, locations: []string{"body"},
 		statuses: []int{http.StatusBadRequest, http.StatusUnsupportedMediaType},
