@@ -23,7 +23,7 @@ import (
 	sharedaccounts "github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
-// function is the function's handler, which is called with JSON as Lambda does, and its log.
+// function is the handler of the function, with its service and its log. call takes and returns JSON, as with Lambda.
 type function struct {
 	call    lambda.Handler
 	service *sharedaccounts.Service
@@ -188,7 +188,8 @@ func TestKeysAreCreatedListedAndRevoked(t *testing.T) {
 	}
 }
 
-// TestLimitsAreListedAndSet also checks that an invalid call changes nothing and returns a one-line error with advice.
+// TestLimitsAreListedAndSet lists, sets and resets the limit of projects. An invalid call must change nothing, and must
+// return an error on one line that says what is wrong and does not repeat an unknown name.
 func TestLimitsAreListedAndSet(t *testing.T) {
 	f := newFunction(t)
 	invoke := func(payload string) (out accounts.Limits) {

@@ -80,7 +80,7 @@ func (fx *fixture) ctx() context.Context {
 	})
 }
 
-func (fx *fixture) issue(branch string) deployments.Upload {
+func (fx *fixture) issueUpload(branch string) deployments.Upload {
 	fx.Helper()
 	u, err := fx.service.IssueUpload(fx.ctx(), deployments.UploadLocator{
 		Owner: fx.owner, Project: "hello", Branch: branch,
@@ -125,7 +125,7 @@ func (fx *fixture) status(statusID string) deployments.Status {
 // deploy uploads an archive and returns the final status of its build.
 func (fx *fixture) deploy(branch string, body []byte) deployments.Status {
 	fx.Helper()
-	u := fx.issue(branch)
+	u := fx.issueUpload(branch)
 	fx.upload(u.StatusID, body)
 	s := fx.status(u.StatusID)
 	if s.Status == deployments.InProgress {
@@ -134,7 +134,7 @@ func (fx *fixture) deploy(branch string, body []byte) deployments.Status {
 	return s
 }
 
-// served returns the artifact that the gateway serves at a deployment's address.
+// served returns the artifact that the gateway serves at a deployment's URL.
 func (fx *fixture) served(address string) (*project.Artifact, error) {
 	fx.Helper()
 	u, err := url.Parse(address)
@@ -148,8 +148,8 @@ func (fx *fixture) served(address string) (*project.Artifact, error) {
 	return d.Artifact, nil
 }
 
-// set creates or updates a variable of the branch main.
-func (fx *fixture) set(name, value string) {
+// setVariable creates or updates a variable of the branch main.
+func (fx *fixture) setVariable(name, value string) {
 	fx.Helper()
 	branch := variables.Branch{Owner: fx.owner, Project: "hello", Branch: "main"}
 	service := variables.Open(fx.Parts)
@@ -162,8 +162,8 @@ func (fx *fixture) set(name, value string) {
 	}
 }
 
-// bucket creates the key bucket that the example project names.
-func (fx *fixture) bucket() {
+// createBucket creates the key bucket that the example project names.
+func (fx *fixture) createBucket() {
 	fx.Helper()
 	if _, err := keys.Open(fx.Parts).CreateBucket(fx.ctx(), fx.owner,
 		keys.NewBucket{Name: "hello-consumers"}); err != nil {

@@ -27,8 +27,8 @@ import (
 
 func TestUploadedExampleIsServed(t *testing.T) {
 	inBubble(t, func(fx *fixture) {
-		fx.bucket()
-		u := fx.issue("main")
+		fx.createBucket()
+		u := fx.issueUpload("main")
 		if s := fx.status(u.StatusID); s.Status != deployments.InProgress || s.URL != "" {
 			fx.Errorf("status before the upload = %+v, want %v without a URL", s, deployments.InProgress)
 		}
@@ -131,11 +131,11 @@ func TestFailedBuildKeepsServedDeployment(t *testing.T) {
 
 func TestSecondAndExpiredUploadsAreIgnored(t *testing.T) {
 	inBubble(t, func(fx *fixture) {
-		u := fx.issue("main")
+		u := fx.issueUpload("main")
 		fx.upload(u.StatusID, pack(fx, simpleProject("https://one.example.com")))
 		before := fx.status(u.StatusID)
 		fx.upload(u.StatusID, pack(fx, simpleProject("https://two.example.com")))
-		expired := fx.issue("main")
+		expired := fx.issueUpload("main")
 		time.Sleep(15*time.Minute + time.Second)
 		fx.upload(expired.StatusID, pack(fx, simpleProject("https://three.example.com")))
 		fx.upload(fx.Parts.IDs.UUID(), []byte("without an address"))
@@ -156,7 +156,7 @@ func TestSecondAndExpiredUploadsAreIgnored(t *testing.T) {
 // events of both. The build must use the claimed upload.
 func TestEventOfOtherObjectKeepsClaimedUpload(t *testing.T) {
 	inBubble(t, func(fx *fixture) {
-		u := fx.issue("main")
+		u := fx.issueUpload("main")
 		first := fx.Objects.Upload(blob.UploadKey(u.StatusID), []byte("first"))
 		second := fx.Objects.Upload(blob.UploadKey(u.StatusID), pack(fx, simpleProject("https://two.example.com")))
 		if _, err := fx.service.Claim(fx.Context(), deployments.Arrival{
@@ -177,7 +177,7 @@ func TestRedeployUsesNewVariables(t *testing.T) {
 	inBubble(t, func(fx *fixture) {
 		body := pack(fx, simpleProject("$env(UPSTREAM)"))
 		firstStatus := fx.deploy("main", body)
-		fx.set("UPSTREAM", "https://set.example.com")
+		fx.setVariable("UPSTREAM", "https://set.example.com")
 		list, err := fx.service.ListDeployments(fx.ctx(), fx.owner, "hello")
 		if err != nil || len(list) != 1 || list[0].State != deployments.Failed {
 			fx.Fatalf("ListDeployments() after %+v = %+v, %v, want 1 in state %v",
@@ -185,7 +185,7 @@ func TestRedeployUsesNewVariables(t *testing.T) {
 		}
 		deployment := deployments.DeploymentLocator{Owner: fx.owner, Deployment: list[0].Name}
 		for _, value := range []string{"https://set.example.com", "https://other.example.com"} {
-			fx.set("UPSTREAM", value)
+			fx.setVariable("UPSTREAM", value)
 			id, err := fx.service.Redeploy(fx.ctx(), deployment)
 			if err != nil {
 				fx.Fatal(err)
@@ -321,7 +321,7 @@ func TestReuploadedSourcesAreNotCleaned(t *testing.T) {
 		if err != nil {
 			fx.Fatal(err)
 		}
-		fx.set("UPSTREAM", "https://set.example.com")
+		fx.setVariable("UPSTREAM", "https://set.example.com")
 		time.Sleep(25*time.Hour - 10*time.Minute)
 		cleanings := 0
 		parts := fx.Parts
@@ -353,13 +353,13 @@ func TestReuploadedSourcesAreNotCleaned(t *testing.T) {
 // contain the values, because more people can read findings than variables.
 func TestFindingsContainNoVariableValues(t *testing.T) {
 	inBubble(t, func(fx *fixture) {
-		fx.issue("main") // to create the project
+		fx.issueUpload("main") // to create the project
 		for _, value := range []string{
 			"ftp://very-secret.example.com", "very-secret", "http://very-secret:99999999",
 			"https://user:very-secret@example.com",
 			"https://${very-secret}/", "http://very-secret.example.com/\x01", "https://very-secret.example.com?x=${env.}", " ",
 		} {
-			fx.set("UPSTREAM", value)
+			fx.setVariable("UPSTREAM", value)
 			for _, project := range []map[string]string{
 				simpleProject("$env(UPSTREAM)"), simpleProject("https://${env.UPSTREAM}/"), simpleProject("${env.UPSTREAM}"),
 				withPolicy(`"allowUnauthenticatedRequests": "$env(UPSTREAM)", "cacheTtlSeconds": "$env(UPSTREAM)", ` +
@@ -465,7 +465,7 @@ func TestGitHubDescriptionIsDeployed(t *testing.T) {
 	})
 	start := time.Now()
 	inBubble(t, func(fx *fixture) {
-		fx.bucket()
+		fx.createBucket()
 		s := fx.deploy("main", body)
 		if s.Status != deployments.Success {
 			fx.Fatalf("status = %+v, want %v", s, deployments.Success)

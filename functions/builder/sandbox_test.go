@@ -52,7 +52,7 @@ func TestBuildExceedingSandboxLimitsFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &sandbox{errs: tt.errs}
 				fx := newFixtureWith(t, s)
-				u := fx.issue("main")
+				u := fx.issueUpload("main")
 				fx.upload(u.StatusID, pack(t, simpleProject("https://example.com")))
 				status := fx.status(u.StatusID)
 				for range 30 {

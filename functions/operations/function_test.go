@@ -127,6 +127,7 @@ func call(t *testing.T, e operations.Engine, payload []byte) (result, log string
 	return string(text), lines.String(), err
 }
 
+// batch returns an event of the stream with records of the operations first and second, and an unreadable record.
 func batch(t *testing.T) []byte {
 	t.Helper()
 	payload, err := os.ReadFile("testdata/stream.json")

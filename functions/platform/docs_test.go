@@ -28,7 +28,7 @@ const (
 	reference  = "/docs/reference"
 )
 
-// guideAddresses returns the addresses of the guides' pages, by the names of the Markdown files.
+// guideAddresses returns the paths of the guides' pages, by the names of the Markdown files.
 func guideAddresses(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../../docs/*.md")
@@ -43,7 +43,7 @@ func guideAddresses(t *testing.T) map[string]string {
 	return out
 }
 
-// docsFixture has all pages, by address.
+// docsFixture has the HTML of all pages, by path.
 type docsFixture struct {
 	*functionstest.Fixture
 	bodies map[string]string
@@ -270,7 +270,7 @@ func TestLinksOfPagesResolve(t *testing.T) {
 				default:
 					internalLinks++
 					page, ok := strings.CutPrefix(target.Path, "/production")
-					page = strings.TrimSuffix(page, "/") // a link within the page
+					page = strings.TrimSuffix(page, "/") // a link to the page itself can end in a slash
 					if !ok || page != openAPI && idsByPage[page] == nil {
 						t.Errorf("%s%s links to %s, want a page", address, slash, target)
 					} else if target.Fragment != "" && !slices.Contains(idsByPage[page], target.Fragment) {

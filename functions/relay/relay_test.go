@@ -64,7 +64,7 @@ func createTunnel(t *testing.T, p installation.Parts, endpoint string) (token st
 		AccountID: "a-1", Account: "acme",
 		Viewer: auth.Principal{AccountID: "a-1", Permissions: auth.Full()},
 	}
-	request := func(id string) context.Context {
+	requestCtx := func(id string) context.Context {
 		return store.WithReadSet(audit.WithRequest(t.Context(), &audit.Request{
 			AccountID: "a-1", Action: "tunnel.create",
 			Time: p.Now(), RequestID: id,
@@ -75,11 +75,11 @@ func createTunnel(t *testing.T, p installation.Parts, endpoint string) (token st
 		map[string]string{"id": "p-1", "name": "shop"})); err != nil {
 		t.Fatal(err)
 	}
-	created, err := s.Create(request("1"), owner, "office")
+	created, err := s.Create(requestCtx("1"), owner, "office")
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := s.Configure(request("2"), owner, created.ID, []tunnels.Spec{{
+	op, err := s.Configure(requestCtx("2"), owner, created.ID, []tunnels.Spec{{
 		Name: "stock", Endpoint: endpoint,
 		Configurations: []tunnels.Configuration{{Project: "shop", AccessibleBy: []environment.Kind{environment.Production}}},
 	}})

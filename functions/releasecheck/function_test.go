@@ -372,8 +372,9 @@ func TestRepeatedHookKeepsFirstStatus(t *testing.T) {
 	}
 }
 
-// TestUnknownDeploymentIsAnError checks that the hook returns an error for an unknown deployment after one request, for
-// an event that is not from CodeDeploy before any request, and also if CodeDeploy does not know the hook's execution.
+// TestUnknownDeploymentIsAnError checks that the hook returns an error for an unknown deployment, after one request. It
+// must also return an error if CodeDeploy does not know the hook's execution. For an event that is not from CodeDeploy,
+// it must return an error before any request.
 func TestUnknownDeploymentIsAnError(t *testing.T) {
 	for _, kind := range []string{"DeploymentDoesNotExistException", "InvalidDeploymentIdException"} {
 		s := newFakeAWS()
