@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/analytics/counts"
 )
 
-// newFixture returns a fixture with a deployment of acme.
+// newFixture returns a fixture with a deployment of the account acme, and the deployment's name.
 func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey, name string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey, name string) 
 	return fx.Copy(t), fullKey, name
 }
 
-// recordCalls counts calls of a deployment as a gateway does, and writes the counts.
+// recordCalls counts calls and GraphQL operations of a deployment as a gateway does, and writes the counts.
 func recordCalls(t *testing.T, fx *functionstest.Fixture, name string) {
 	t.Helper()
 	c := counts.New(counts.Options{
@@ -132,14 +132,14 @@ func TestResponses(t *testing.T) {
 	}
 	for _, filter := range []string{"last-24-hours", "last-7-days", "last-30-days", "last-3-months"} {
 		cases = append(cases,
-			functionstest.Case{filter, readerKey, "GET", graphqlPath + filter, "", 200, `"operations":5,`},
-			functionstest.Case{"by status, " + filter, readerKey, "GET", base + "/stats-by-status-code?consumers=*&filter=" +
-				filter, "", 200, `"totalCalls":3,`})
+			get("GraphQL operations, "+filter, graphqlPath+filter, 200, `"operations":5,`),
+			get("calls by status, "+filter, base+"/stats-by-status-code?consumers=*&filter="+filter, 200, `"totalCalls":3,`))
 	}
 	fx.Run(t, cases)
 }
 
-// TestHiddenDeploymentHasNoAnalytics calls each operation with keys that cannot see the deployment.
+// TestHiddenDeploymentHasNoAnalytics calls each operation with keys that cannot see the deployment, and for deployments
+// that do not exist.
 func TestHiddenDeploymentHasNoAnalytics(t *testing.T) {
 	fx, fullKey, name := newFixture(t)
 	unscopedKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Deployments.Write()} })

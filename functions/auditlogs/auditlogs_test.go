@@ -54,8 +54,9 @@ func TestResponses(t *testing.T) {
 	otherAccountKey := fx.CreateAccount("evil")
 	sub := fx.Call(secondKey, "GET", "/v1/accounts/acme/audit-logs?success=false", "").
 		Want(200).JSON().Text("data.0.actor.sub")
-	now := fx.Now.UTC()
-	before := func(ago time.Duration) string { return url.QueryEscape(now.Add(-ago).Format(time.RFC3339Nano)) }
+	newest := fx.Now.UTC()
+	// before returns the time d before the newest entries, which are an hour older than the requests.
+	before := func(d time.Duration) string { return url.QueryEscape(newest.Add(-d).Format(time.RFC3339Nano)) }
 	day := 24 * time.Hour
 	list := func(name, query string, status int, want string) functionstest.Case {
 		return functionstest.Case{name, fullKey, "GET", logsPath + query, "", status, want}
@@ -84,13 +85,14 @@ func TestResponses(t *testing.T) {
 		list("an actor and an action", "?actor="+sub+"&action=key-bucket.create&success=false", 200, `"total":1,`),
 		list("contradicting filters", "?actor="+sub+"&success=true", 200, `"total":0,`),
 		list("start in the future", "?startDate="+before(-2*time.Hour), 400, "query.startDate: lies in the future"),
-		list("start a second ago", "?action=key-bucket.create&startDate="+before(time.Second), 200, `"total":2,`),
-		list("end now", "?action=key-bucket.create&endDate="+before(0), 200, `"total":3,`),
+		list("start a second before the newest entries", "?action=key-bucket.create&startDate="+before(time.Second), 200,
+			`"total":2,`),
+		list("end at the time of the newest entries", "?action=key-bucket.create&endDate="+before(0), 200, `"total":3,`),
 		list("start and end", "?action=key-bucket.create&startDate="+before(3*time.Minute)+"&endDate="+before(time.Minute),
 			200, `"total":2,`),
 		list("start in another time zone",
 			"?action=key-bucket.create&startDate="+
-				url.QueryEscape(now.Add(-time.Second).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)),
+				url.QueryEscape(newest.Add(-time.Second).In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)),
 			200, `"total":2,`),
 		list("an end before the start", "?startDate="+before(day)+"&endDate="+before(2*day), 400,
 			"query.startDate: has to be before endDate"),
@@ -140,7 +142,7 @@ func TestRecordsContainNoControlCharacters(t *testing.T) {
 	}
 }
 
-// TestCursorsPageThroughList follows Link from page to page, while new records are added before the first page.
+// TestCursorsPageThroughList follows Link from page to page, while new records are added at the beginning of the list.
 // It also checks that a cursor is only valid for its own list.
 func TestCursorsPageThroughList(t *testing.T) {
 	fx, fullKey, _ := newFixture(t)
@@ -149,7 +151,7 @@ func TestCursorsPageThroughList(t *testing.T) {
 	fx.Items.OnChange(func(r store.StreamRecord) { changes = append(changes, r) })
 	want := fx.Call(fullKey, "GET", logsPath+"?limit=100", "").Want(200).JSON().Texts("data", "requestId")
 	var got []string
-	var first string
+	var firstCursor string
 	for query := "?limit=3&"; ; {
 		resp := fx.Call(fullKey, "GET", logsPath+query, "").Want(200)
 		got = append(got, resp.JSON().Texts("data", "requestId")...)
@@ -160,8 +162,8 @@ func TestCursorsPageThroughList(t *testing.T) {
 			}
 			break
 		}
-		if first == "" {
-			first = next
+		if firstCursor == "" {
+			firstCursor = next
 		}
 		link := resp.Header.Get("Link")
 		address, rel, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
@@ -169,8 +171,8 @@ func TestCursorsPageThroughList(t *testing.T) {
 		if err != nil {
 			t.Fatalf("url.Parse(%q): %v", address, err)
 		}
-		if query := u.Query(); rel != `; rel="next"` || u.Path != logsPath || query.Get("after") != next ||
-			query.Get("limit") != "3" {
+		if values := u.Query(); rel != `; rel="next"` || u.Path != logsPath || values.Get("after") != next ||
+			values.Get("limit") != "3" {
 			t.Fatalf("Link = %s, want %s with limit=3 and after=%s", link, logsPath, next)
 		}
 		query = "?" + u.RawQuery
@@ -181,24 +183,24 @@ func TestCursorsPageThroughList(t *testing.T) {
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("records of all pages = %v, want %v", got, want)
 	}
-	otherKey := fx.CreateAccount("evil")
-	altered := []byte(first)
+	otherAccountKey := fx.CreateAccount("evil")
+	altered := []byte(firstCursor)
 	altered[0] ^= 1
 	for name, query := range map[string]string{
-		"with another filter": "?action=key-bucket.create&after=" + first, "altered": "?after=" + string(altered),
-		"truncated": "?after=" + first[:len(first)-1],
-		"unsigned":  "?after=" + strings.Split(first, ".")[0], "longer": "?after=" + first + "x",
+		"with another filter": "?action=key-bucket.create&after=" + firstCursor, "altered": "?after=" + string(altered),
+		"truncated": "?after=" + firstCursor[:len(firstCursor)-1],
+		"unsigned":  "?after=" + strings.Split(firstCursor, ".")[0], "longer": "?after=" + firstCursor + "x",
 	} {
 		resp := fx.Call(fullKey, "GET", logsPath+query, "")
 		if resp.Status != 400 || !strings.Contains(resp.Body, "query.after") {
 			t.Errorf("GET with a cursor (%s) = %d %s, want 400 for query.after", name, resp.Status, resp.Body)
 		}
 	}
-	fx.Call(otherKey, "GET", "/v1/accounts/evil/audit-logs?after="+first, "").Want(400, "query.after")
+	fx.Call(otherAccountKey, "GET", "/v1/accounts/evil/audit-logs?after="+firstCursor, "").Want(400, "query.after")
 }
 
-// TestChangesAreListedBeforeAndAfterChaining checks that the list shows a change before its record is chained, and in
-// the same way afterwards.
+// TestChangesAreListedBeforeAndAfterChaining checks that the list shows a change before its record is chained, and
+// shows it in the same way afterwards.
 func TestChangesAreListedBeforeAndAfterChaining(t *testing.T) {
 	fx, fullKey, secondKey := newFixture(t)
 	var changes []store.StreamRecord
@@ -221,7 +223,7 @@ func TestChangesAreListedBeforeAndAfterChaining(t *testing.T) {
 }
 
 // TestListDuringChaining chains waiting records while a list reads them. The list must contain each record exactly
-// once, and must have only the declared uses.
+// once, and its operation must have only the declared uses.
 func TestListDuringChaining(t *testing.T) {
 	fx, fullKey, _ := newFixture(t)
 	var changes []store.StreamRecord
@@ -231,14 +233,14 @@ func TestListDuringChaining(t *testing.T) {
 		fx.Call(fullKey, "POST", bucketsPath, fmt.Sprintf(`{"name":"more-%d"}`, i)).Want(200)
 	}
 	want := fx.Call(fullKey, "GET", logsPath+"?limit=100", "").Want(200).JSON()
-	unrecorded := fx.Parts
-	// the uses of chaining do not belong to the list
-	unrecorded.Table = storetest.NewWithBackend(t, fx.Items, storetest.Clock(fx.Parts.Now))
+	// The uses of chaining are not recorded, because they are not uses of the list's operation.
+	unrecordedParts := fx.Parts
+	unrecordedParts.Table = storetest.NewWithBackend(t, fx.Items, storetest.Clock(fx.Parts.Now))
 	var once sync.Once
 	fx.Uses.Clear()
 	fx.Uses.OnQuery = func(prefix store.KeyPrefix) {
 		if prefix == "audit-count" {
-			once.Do(func() { trail.Open(unrecorded).HandleStream(t.Context(), slices.Clone(changes)) })
+			once.Do(func() { trail.Open(unrecordedParts).HandleStream(t.Context(), slices.Clone(changes)) })
 		}
 	}
 	got := fx.Call(fullKey, "GET", logsPath+"?limit=100", "").Want(200).JSON()
@@ -255,7 +257,7 @@ func TestListDuringChaining(t *testing.T) {
 // key. It also checks that a cursor only continues the export of its own account, and not a list.
 func TestExportPagesFormVerifiableFile(t *testing.T) {
 	fx, fullKey, _ := newFixture(t)
-	otherKey := fx.CreateAccount("evil")
+	otherAccountKey := fx.CreateAccount("evil")
 	var changes []store.StreamRecord
 	chain := trail.Open(fx.Parts)
 	fx.Items.OnChange(func(r store.StreamRecord) {
@@ -263,14 +265,14 @@ func TestExportPagesFormVerifiableFile(t *testing.T) {
 			changes = append(changes, r)
 		}
 	})
-	for i := range 1003 { // more than a page
+	for i := range 1003 { // more than a page of an export contains
 		fx.Now = fx.Now.Add(time.Second)
 		fx.Call(fullKey, "POST", bucketsPath, fmt.Sprintf(`{"name":"bucket-%d"}`, i%4)).Want(409)
 	}
 	if failed := chain.HandleStream(t.Context(), changes); failed != nil {
 		t.Fatalf("HandleStream() = the failed records %v, want none", failed)
 	}
-	links, pages, after := map[int64]proof.Link{}, 0, ""
+	links, pages, query := map[int64]proof.Link{}, 0, ""
 	var page struct {
 		Links  []proof.Link
 		Header *proof.Header
@@ -278,18 +280,18 @@ func TestExportPagesFormVerifiableFile(t *testing.T) {
 	}
 	for ; page.Header == nil; pages++ {
 		page.Next = ""
-		text := fx.Call(fullKey, "GET", logsPath+"/export"+after, "").Want(200).Body
+		text := fx.Call(fullKey, "GET", logsPath+"/export"+query, "").Want(200).Body
 		if err := json.Unmarshal([]byte(text), &page); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range page.Links {
 			links[l.Seq] = l
 		}
-		after = "?after=" + page.Next
+		query = "?after=" + page.Next
 		if page.Next != "" {
-			fx.Call(otherKey, "GET", strings.Replace(logsPath, "acme", "evil", 1)+"/export"+after, "").
+			fx.Call(otherAccountKey, "GET", strings.Replace(logsPath, "acme", "evil", 1)+"/export"+query, "").
 				Want(400, "query.after: is no cursor of this list")
-			fx.Call(fullKey, "GET", logsPath+after, "").Want(400, "query.after")
+			fx.Call(fullKey, "GET", logsPath+query, "").Want(400, "query.after")
 		}
 	}
 	var file strings.Builder

@@ -14,7 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// sandbox is a Sandbox whose first runs end with errs. Later runs compile the project.
+// sandbox is a Sandbox whose first runs end with the errors errs, one after the other. Later runs compile the project.
 type sandbox struct {
 	errs []error
 	runs int
@@ -36,11 +36,11 @@ func (s *sandbox) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 func TestBuildExceedingSandboxLimitsFails(t *testing.T) {
 	crash := errors.New("exit status 2")
 	for _, tt := range []struct {
-		name  string
-		errs  []error
-		runs  int
-		state deployments.BuildStatus
-		want  string
+		name    string
+		errs    []error
+		runs    int
+		status  deployments.BuildStatus
+		message string
 	}{
 		{"valid project", nil, 1, deployments.Success, ""},
 		{"too much memory", []error{builds.TooLarge()}, 1, deployments.Failure, `"memory"`},
@@ -65,15 +65,15 @@ func TestBuildExceedingSandboxLimitsFails(t *testing.T) {
 					}
 					status = fx.status(u.StatusID)
 				}
-				if status.Status != tt.state || s.runs != tt.runs {
-					t.Errorf("status = %+v after %d runs, want %v after %d", status, s.runs, tt.state, tt.runs)
+				if status.Status != tt.status || s.runs != tt.runs {
+					t.Errorf("status = %+v after %d runs, want %v after %d", status, s.runs, tt.status, tt.runs)
 				}
 				var messages strings.Builder
 				for _, e := range status.Errors {
 					messages.WriteString(e.Message)
 				}
-				if !strings.Contains(messages.String(), tt.want) {
-					t.Errorf("messages of the errors = %q, want %q in them", &messages, tt.want)
+				if !strings.Contains(messages.String(), tt.message) {
+					t.Errorf("messages of the errors = %q, want %q in them", &messages, tt.message)
 				}
 			})
 		})

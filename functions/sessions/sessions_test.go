@@ -85,7 +85,7 @@ func TestCookieContainsOnlyTheToken(t *testing.T) {
 	}
 	first, second := fx.CreateSession(fullKey), fx.CreateSession(fullKey)
 	if first == second {
-		t.Error("CreateSession() returns one token twice, want two")
+		t.Error("CreateSession() returns the same token twice, want two different tokens")
 	}
 }
 
@@ -119,27 +119,27 @@ func TestSessionIsAuditedAsItsKey(t *testing.T) {
 	session := fx.CreateSession(fullKey)
 	fx.Call(session, "POST", projectsPath, `{"name":"shop"}`).Want(200)
 	fx.Call(session, "DELETE", sessionPath, "").Want(204)
-	actors := map[string]string{}
+	records := map[string]string{} // by action
 	for key, item := range fx.Items.Items() {
 		if strings.HasPrefix(key.PK, "audit-new#") {
 			content, err := json.Marshal(item)
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := string(content)
+			record := string(content)
 			for _, action := range []string{"session.create", "project.create", "session.delete"} {
-				if strings.Contains(text, action) {
-					actors[action] = text
+				if strings.Contains(record, action) {
+					records[action] = record
 				}
 			}
-			if strings.Contains(text, session) {
-				t.Errorf("the record %s contains the session's token, want it left out", text)
+			if strings.Contains(record, session) {
+				t.Errorf("the record %s contains the session's token, want it left out", record)
 			}
 		}
 	}
 	for _, action := range []string{"session.create", "project.create", "session.delete"} {
-		if !strings.Contains(actors[action], sub) {
-			t.Errorf("%s is recorded as %q, want the key %s", action, actors[action], sub)
+		if !strings.Contains(records[action], sub) {
+			t.Errorf("%s is recorded as %q, want the key %s", action, records[action], sub)
 		}
 	}
 }
@@ -170,15 +170,15 @@ func TestSessionIsValidOnlyForSameOrigin(t *testing.T) {
 		"typed address":                  {"GET", []string{"Sec-Fetch-Site", "none", "Cookie", cookie}, 401},
 		"change from a typed address":    {"POST", []string{"Sec-Fetch-Site", "none", "Cookie", cookie}, 401},
 		"Sec-Fetch-Site in another case": {"GET", []string{"Sec-Fetch-Site", "Same-Origin", "Cookie", cookie}, 401},
-		"two values in a field": {
+		"two values in Sec-Fetch-Site": {
 			"GET", []string{"Sec-Fetch-Site", "same-origin, same-origin", "Cookie", cookie}, 401,
 		},
-		"two fields": {
+		"repeated Sec-Fetch-Site": {
 			"GET", append(sameOrigin, "Sec-Fetch-Site", "same-origin", "Cookie", cookie), 401,
 		},
-		"two different fields": {"GET", append(sameOrigin, "Sec-Fetch-Site", "cross-site", "Cookie", cookie), 401},
-		"empty Sec-Fetch-Site": {"GET", []string{"Sec-Fetch-Site", "", "Cookie", cookie}, 401},
-		"two cookies":          {"GET", append(sameOrigin, "Cookie", cookie+"; "+cookie), 401},
+		"two different Sec-Fetch-Site": {"GET", append(sameOrigin, "Sec-Fetch-Site", "cross-site", "Cookie", cookie), 401},
+		"empty Sec-Fetch-Site":         {"GET", []string{"Sec-Fetch-Site", "", "Cookie", cookie}, 401},
+		"repeated session":             {"GET", append(sameOrigin, "Cookie", cookie+"; "+cookie), 401},
 		"two sessions": {
 			"GET", append(sameOrigin, "Cookie", cookie, "Cookie", "__Host-gatewright-session="+second), 401,
 		},
@@ -223,8 +223,8 @@ func TestSessionIsValidOnlyForSameOrigin(t *testing.T) {
 }
 
 // TestSessionIsCreatedOnlyForSameOrigin checks that pages of other origins cannot create a session. Otherwise such a
-// page, even a deployment of the installation, could sign its visitors in to the account of the page's author. Programs
-// send no Sec-Fetch-Site, and can create sessions.
+// page, even one that a deployment of the installation serves, could sign its visitors in to the account of the page's
+// author. Programs send no Sec-Fetch-Site, and can create sessions.
 func TestSessionIsCreatedOnlyForSameOrigin(t *testing.T) {
 	fx, fullKey := newFixture(t)
 	fx.Parts.Config.Origins = []string{"https://trusted.test"}
@@ -243,7 +243,7 @@ func TestSessionIsCreatedOnlyForSameOrigin(t *testing.T) {
 		"typed address":                  {[]string{"Sec-Fetch-Site", "none"}, 403},
 		"Sec-Fetch-Site in another case": {[]string{"Sec-Fetch-Site", "Cross-Site"}, 403},
 		"empty Sec-Fetch-Site":           {[]string{"Sec-Fetch-Site", ""}, 403},
-		"two fields": {
+		"two different Sec-Fetch-Site": {
 			[]string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"},
 			403,
 		},
@@ -330,4 +330,5 @@ func TestServerWithoutSessionsIgnoresCookie(t *testing.T) {
 	}
 }
 
+// keyAuthenticator returns an authenticator that accepts account keys, but no sessions.
 func keyAuthenticator(p installation.Parts) api.Authenticator { return accounts.Open(p) }

@@ -39,6 +39,7 @@ func newFixture(t *testing.T) fixture {
 	fx := fixture{Fixture: functionstest.New(t, projects.Bind, tunnels.Bind)}
 	fx.fullKey = fx.CreateAccount("acme")
 	fx.Call(fx.fullKey, "POST", "/v1/projects", `{"name":"shop"}`).Want(200)
+	// An id and a token in the request are ignored.
 	created := fx.Call(fx.fullKey, "POST", path, `{"name":"Office-1","tunnelId":"tnl_mine","token":"mine"}`).
 		Want(201, `"name":"Office-1"`).JSON()
 	fx.officeID, fx.officeToken = created.Text("tunnelId"), created.Text("token")
@@ -49,7 +50,7 @@ func newFixture(t *testing.T) fixture {
 	return fx
 }
 
-// TestResponses checks the responses of this group. The tests of shared/resource/tunnels cover the owners of names.
+// TestResponses checks the responses of operations on tunnels.
 func TestResponses(t *testing.T) {
 	fx := newFixture(t)
 	if !strings.HasPrefix(fx.officeID, "tnl_") || len(fx.officeID) != 28 {
@@ -91,13 +92,13 @@ func TestResponses(t *testing.T) {
 	})
 }
 
-// configure returns the case of a request that changes the configuration of Office-1.
-func (fx fixture) configure(name, body string, status int, want string) functionstest.Case {
+// configureCase returns the case of a request that changes the configuration of Office-1.
+func (fx fixture) configureCase(name, body string, status int, want string) functionstest.Case {
 	return functionstest.Case{name, fx.fullKey, "PUT", fx.officePath + "/services-configuration", body, status, want}
 }
 
-// TestConfigurationResponses checks the responses of this group. The tests of shared/resource/tunnels cover valid
-// configurations.
+// TestConfigurationResponses checks the responses of operations on the configuration of a tunnel. The tests of
+// shared/resource/tunnels cover more configurations.
 func TestConfigurationResponses(t *testing.T) {
 	fx := newFixture(t)
 	configPath := fx.officePath + "/services-configuration"
@@ -128,30 +129,30 @@ func TestConfigurationResponses(t *testing.T) {
 			"provisioning operation of another tunnel", fx.readerKey, "GET",
 			fx.otherPath + "/provisioning-operations/" + operationID, "", 404, "operation",
 		},
-		fx.configure("unchanged configuration", configurationBody(service("stock")), 200, `"id":"`+operationID+`"`),
+		fx.configureCase("unchanged configuration", configurationBody(service("stock")), 200, `"id":"`+operationID+`"`),
 		{
 			"empty configuration of a new tunnel", fx.fullKey, "PUT", fx.otherPath + "/services-configuration",
 			configurationBody(), 200, `"status":"success"`,
 		},
-		fx.configure("version 2", `{"version":2,"services":[]}`, 400, "body.version"),
-		fx.configure("version 0", `{"version":0,"services":[]}`, 400, "body.version"),
-		fx.configure("version 1 as a text", `{"version":"1","services":[]}`, 400, "body.version"),
-		fx.configure("version 1.5", `{"version":1.5,"services":[]}`, 400, "body.version"),
-		fx.configure("no version", `{"services":[]}`, 400, "version"),
-		fx.configure("no services", `{"version":1}`, 400, "services"),
-		fx.configure("null as services", `{"version":1,"services":null}`, 400, "services"),
+		fx.configureCase("version 2", `{"version":2,"services":[]}`, 400, "body.version"),
+		fx.configureCase("version 0", `{"version":0,"services":[]}`, 400, "body.version"),
+		fx.configureCase("version 1 as a text", `{"version":"1","services":[]}`, 400, "body.version"),
+		fx.configureCase("version 1.5", `{"version":1.5,"services":[]}`, 400, "body.version"),
+		fx.configureCase("no version", `{"services":[]}`, 400, "version"),
+		fx.configureCase("no services", `{"version":1}`, 400, "services"),
+		fx.configureCase("null as services", `{"version":1,"services":null}`, 400, "services"),
 		{
-			"change of a missing tunnel", fx.fullKey, "PUT", path + "/tnl_0/services-configuration", configurationBody(), 404,
-			"tunnel does not exist",
+			"change of a missing tunnel's configuration", fx.fullKey, "PUT", path + "/tnl_0/services-configuration",
+			configurationBody(), 404, "tunnel does not exist",
 		},
 		{"change with a limited key", fx.shopKey, "PUT", configPath, configurationBody(), 404, "tunnel does not exist"},
 		{"change without the scope", fx.readerKey, "PUT", configPath, configurationBody(), 403, "tunnels:write"},
-		fx.configure("body over the limit", configurationBody(`{"name":"`+strings.Repeat("a", 1<<20)+`"}`), 413,
+		fx.configureCase("body over the limit", configurationBody(`{"name":"`+strings.Repeat("a", 1<<20)+`"}`), 413,
 			"larger than"),
 	})
 }
 
-// TestServiceResponses checks the services of a configuration.
+// TestServiceResponses checks the responses to configurations with valid and invalid services.
 func TestServiceResponses(t *testing.T) {
 	fx := newFixture(t)
 	fx.Call(fx.fullKey, "PUT", fx.officePath+"/services-configuration", configurationBody(service("stock"))).Want(200)
@@ -163,20 +164,20 @@ func TestServiceResponses(t *testing.T) {
 		manyServices = append(manyServices, service(fmt.Sprintf("service-%04d", n)))
 	}
 	fx.Run(t, []functionstest.Case{
-		fx.configure("text as service", configurationBody(`"stock"`), 400, "body.services[0]"),
-		fx.configure("a service without an endpoint", configurationBody(`{"name":"stock","configurations":[]}`), 400,
+		fx.configureCase("text as service", configurationBody(`"stock"`), 400, "body.services[0]"),
+		fx.configureCase("a service without an endpoint", configurationBody(`{"name":"stock","configurations":[]}`), 400,
 			"endpoint"),
-		fx.configure("a thousand services", configurationBody(manyServices...), 400, "100"),
-		fx.configure("endpoint without a scheme",
+		fx.configureCase("a thousand services", configurationBody(manyServices...), 400, "100"),
+		fx.configureCase("endpoint without a scheme",
 			configurationBody(`{"name":"stock","endpoint":"localhost","configurations":[]}`), 400,
 			"body.services[0].endpoint: has to begin with http"),
-		fx.configure("an endpoint with a password",
+		fx.configureCase("an endpoint with a password",
 			configurationBody(`{"name":"stock","endpoint":"http://a:b@c","configurations":[]}`), 400,
 			"body.services[0].endpoint: has a user"),
-		fx.configure("a long endpoint",
+		fx.configureCase("a long endpoint",
 			configurationBody(`{"name":"stock","endpoint":"http://`+strings.Repeat("a", 2048)+`","configurations":[]}`), 400,
 			"body.services[0].endpoint"),
-		fx.configure("duplicate name", configurationBody(service("stock"), service("stock")), 400,
+		fx.configureCase("duplicate name", configurationBody(service("stock"), service("stock")), 400,
 			"body.services[1].name: is the name of services[0] too"),
 		{
 			"name of another tunnel's service", fx.fullKey, "PUT", fx.otherPath + "/services-configuration",
@@ -186,17 +187,18 @@ func TestServiceResponses(t *testing.T) {
 			"name of another tunnel's service in another case", fx.fullKey, "PUT", fx.otherPath + "/services-configuration",
 			configurationBody(service("Stock")), 200, "in-progress",
 		},
-		fx.configure("unknown environment type", withConfigurations(`[{"project":"shop","accessibleBy":["staging"]}]`), 400,
+		fx.configureCase("unknown environment type",
+			withConfigurations(`[{"project":"shop","accessibleBy":["staging"]}]`), 400,
 			"body.services[0].configurations[0].accessibleBy[0]"),
-		fx.configure("environment type of deployments",
+		fx.configureCase("development instead of working-copy",
 			withConfigurations(`[{"project":"shop","accessibleBy":["development"]}]`), 400, "accessibleBy[0]"),
-		fx.configure("all environment types",
+		fx.configureCase("all environment types",
 			withConfigurations(`[{"project":"shop","accessibleBy":["working-copy","preview","production"]}]`), 200,
 			"in-progress"),
-		fx.configure("no environment types", withConfigurations(`[{"project":"shop","accessibleBy":[]}]`), 200,
+		fx.configureCase("no environment types", withConfigurations(`[{"project":"shop","accessibleBy":[]}]`), 200,
 			"in-progress"),
-		fx.configure("no projects", withConfigurations(`[]`), 200, "in-progress"),
-		fx.configure("missing project", withConfigurations(`[{"project":"nope","accessibleBy":[]}]`), 400,
+		fx.configureCase("no projects", withConfigurations(`[]`), 200, "in-progress"),
+		fx.configureCase("missing project", withConfigurations(`[{"project":"nope","accessibleBy":[]}]`), 400,
 			"body.services[0].configurations[0].project: the account has no such project"),
 	})
 }
@@ -207,19 +209,19 @@ func TestDeletedTunnelIsNotFound(t *testing.T) {
 	fx := functionstest.New(t, projects.Bind, tunnels.Bind)
 	fullKey := fx.CreateAccount("acme")
 	fx.Call(fullKey, "POST", "/v1/projects", `{"name":"shop"}`).Want(200)
-	tunnelURL := path + "/" + fx.Call(fullKey, "POST", path, `{"name":"office"}`).Want(201).JSON().Text("tunnelId")
-	fx.Call(fullKey, "PUT", tunnelURL+"/services-configuration", configurationBody(service("stock"))).Want(200)
-	operationID := fx.Call(fullKey, "DELETE", tunnelURL, "").Want(200).JSON().Text("id")
+	tunnelPath := path + "/" + fx.Call(fullKey, "POST", path, `{"name":"office"}`).Want(201).JSON().Text("tunnelId")
+	fx.Call(fullKey, "PUT", tunnelPath+"/services-configuration", configurationBody(service("stock"))).Want(200)
+	operationID := fx.Call(fullKey, "DELETE", tunnelPath, "").Want(200).JSON().Text("id")
 	if !strings.HasPrefix(operationID, "tst_") || len(operationID) != 28 {
 		t.Errorf("id of the operation = %q, want tst_… of 28 characters", operationID)
 	}
 	fx.Call(fullKey, "GET", path, "").Want(200, `"data":[]`)
-	fx.Call(fullKey, "GET", tunnelURL, "").Want(404)
-	fx.Call(fullKey, "DELETE", tunnelURL, "").Want(404)
-	fx.Call(fullKey, "POST", tunnelURL+"/$rotate-token", "").Want(404)
-	fx.Call(fullKey, "GET", tunnelURL+"/services-configuration", "").Want(404)
-	fx.Call(fullKey, "PUT", tunnelURL+"/services-configuration", configurationBody(service("stock"))).Want(404)
-	fx.Call(fullKey, "GET", tunnelURL+"/teardown-operations/"+operationID, "").Want(200, `"status":"in-progress"`)
+	fx.Call(fullKey, "GET", tunnelPath, "").Want(404)
+	fx.Call(fullKey, "DELETE", tunnelPath, "").Want(404)
+	fx.Call(fullKey, "POST", tunnelPath+"/$rotate-token", "").Want(404)
+	fx.Call(fullKey, "GET", tunnelPath+"/services-configuration", "").Want(404)
+	fx.Call(fullKey, "PUT", tunnelPath+"/services-configuration", configurationBody(service("stock"))).Want(404)
+	fx.Call(fullKey, "GET", tunnelPath+"/teardown-operations/"+operationID, "").Want(200, `"status":"in-progress"`)
 	recreatedPath := path + "/" + fx.Call(fullKey, "POST", path, `{"name":"office"}`).Want(201).JSON().Text("tunnelId")
 	fx.Call(fullKey, "PUT", recreatedPath+"/services-configuration", configurationBody(service("stock"))).Want(200,
 		"in-progress")
