@@ -26,23 +26,24 @@ func keyID(fx *functionstest.Fixture, key string) string {
 	return fx.Call(key, "GET", "/v1/who-am-i", "").Want(200).JSON().Text("sub")
 }
 
+// limitPermissions limits a key to previews of the project shop, and to the scopes account-keys:write and logs:read.
 func limitPermissions(p *auth.Permissions) {
 	p.Projects, p.Environments = []string{"shop"}, []environment.Kind{environment.Preview}
 	p.Scopes = []auth.Scope{auth.AccountKeys.Write(), auth.Logs.Read()}
 }
 
 func TestResponses(t *testing.T) {
-	fx, fullAccessKey := newFixture(t)
+	fx, fullKey := newFixture(t)
 	ciKey := fx.CreateKey("acme", limitPermissions)
 	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.AccountKeys.Read()} })
-	ofAllKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"all"} })
+	allProjectKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"all"} })
 	otherAccountKey := fx.CreateAccount("evil")
-	fullKeyPath := accountKeysPath + "/" + keyID(fx, fullAccessKey)
+	fullKeyPath := accountKeysPath + "/" + keyID(fx, fullKey)
 	createAs := func(name, key, body string, status int, want string) functionstest.Case {
 		return functionstest.Case{name, key, "POST", accountKeysPath, body, status, want}
 	}
 	create := func(name, body string, status int, want string) functionstest.Case {
-		return createAs(name, fullAccessKey, body, status, want)
+		return createAs(name, fullKey, body, status, want)
 	}
 	fx.Run(t, []functionstest.Case{
 		create("no limits", `{"label":"a","scopes":"all"}`, 201,
@@ -74,8 +75,8 @@ func TestResponses(t *testing.T) {
 		create("all in a list", `{"label":"a","scopes":["all","logs:read"]}`, 400, "body.scopes"),
 		create("only all in a list", `{"label":"a","scopes":["all"]}`, 400, "body.scopes"),
 		create("a project called all", `{"label":"a","scopes":[],"projects":["all"]}`, 201, `"projects":["all"]`),
-		createAs("all projects by a key of a project called all", ofAllKey, `{"label":"a","scopes":[],"environments":[]}`,
-			403, "projects"),
+		createAs("all projects by a key of a project called all", allProjectKey,
+			`{"label":"a","scopes":[],"environments":[]}`, 403, "projects"),
 		create("null as scopes", `{"label":"a","scopes":null}`, 400, "body.scopes"),
 		create("null as projects", `{"label":"a","scopes":[],"projects":null}`, 400, "body.projects"),
 		create("null as environments", `{"label":"a","scopes":[],"environments":null}`, 400, "body.environments"),
@@ -87,17 +88,17 @@ func TestResponses(t *testing.T) {
 		create("expiry in the past", `{"label":"a","scopes":[],"expiresOn":"2020-01-01T00:00:00Z"}`, 400, "body.expiresOn"),
 		create("invalid expiry", `{"label":"a","scopes":[],"expiresOn":"tomorrow"}`, 400, "body.expiresOn"),
 		create("no body", ``, 400, ""),
-		createAs("read scope", readerKey, `{"label":"a","scopes":[]}`, 403, "account-keys:write"),
+		createAs("creation without the scope", readerKey, `{"label":"a","scopes":[]}`, 403, "account-keys:write"),
 		{"another account", otherAccountKey, "GET", accountKeysPath, "", 404, "account"},
 		{"no key", "", "GET", accountKeysPath, "", 401, ""},
-		{"a page", fullAccessKey, "GET", accountKeysPath + "?limit=1&offset=2", "", 200, `"limit":1,"offset":2,"total":4}`},
+		{"a page", fullKey, "GET", accountKeysPath + "?limit=1&offset=2", "", 200, `"limit":1,"offset":2,"total":4}`},
 		{"list of a limited key", ciKey, "GET", accountKeysPath, "", 200, `"total":1}`},
-		{"deletion of the last full key", fullAccessKey, "DELETE", fullKeyPath, "", 409, "force=true"},
-		{"forced deletion of the last full key", fullAccessKey, "DELETE", fullKeyPath + "?force=true", "", 204, ""},
-		{"invalid force", fullAccessKey, "DELETE", fullKeyPath + "?force=please", "", 400, "query.force"},
+		{"deletion of the last full key", fullKey, "DELETE", fullKeyPath, "", 409, "force=true"},
+		{"forced deletion of the last full key", fullKey, "DELETE", fullKeyPath + "?force=true", "", 204, ""},
+		{"invalid force", fullKey, "DELETE", fullKeyPath + "?force=please", "", 400, "query.force"},
 		{"deletion of a key with more permissions", ciKey, "DELETE", fullKeyPath + "?force=true", "", 404, "account key"},
 		{"deletion of the caller's key", ciKey, "DELETE", accountKeysPath + "/" + keyID(fx, ciKey), "", 204, ""},
-		{"deletion of a missing key", fullAccessKey, "DELETE", accountKeysPath + "/akey_none", "", 404, "account key"},
+		{"deletion of a missing key", fullKey, "DELETE", accountKeysPath + "/akey_none", "", 404, "account key"},
 		{
 			"deletion of another account's key", otherAccountKey, "DELETE", strings.Replace(fullKeyPath, "acme", "evil", 1), "",
 			404, "account key",
@@ -105,8 +106,7 @@ func TestResponses(t *testing.T) {
 	})
 }
 
-// TestKeyWorksUntilItIsRevoked also checks that the key's last use is shown, and that the key's text is shown only
-// once.
+// TestKeyWorksUntilItIsRevoked also checks that the list shows when a key was last used, and does not contain the key.
 func TestKeyWorksUntilItIsRevoked(t *testing.T) {
 	fx, fullKey := newFixture(t)
 	fx.EnableBackground()
@@ -115,8 +115,8 @@ func TestKeyWorksUntilItIsRevoked(t *testing.T) {
 		`"lastUsedOn":"`+fx.Now.Format(time.DateOnly)+`"`)
 	fx.Now = fx.Now.Add(25 * time.Hour)
 	resp := fx.Call(created.Text("key"), "GET", accountKeysPath, "").Want(200)
-	if text := resp.Body; strings.Contains(text, "gwa_") {
-		t.Errorf("GET %s: body = %s, want no key in it", accountKeysPath, text)
+	if strings.Contains(resp.Body, "gwa_") {
+		t.Errorf("GET %s: body = %s, want no key in it", accountKeysPath, resp.Body)
 	}
 	lastUsed := fx.Call(fullKey, "GET", accountKeysPath, "").Want(200).JSON().Text("data.0.lastUsedOn")
 	if lastUsed != fx.Now.Format(time.DateOnly) {

@@ -13,8 +13,9 @@ import (
 
 const path = "/v1/accounts/acme/client-mtls-ca-certificates"
 
-func body(name, text string) string {
-	raw, _ := json.Marshal(map[string]string{"name": name, "certificate": text})
+// body returns the body of a request with the PEM text of a certificate.
+func body(name, certificate string) string {
+	raw, _ := json.Marshal(map[string]string{"name": name, "certificate": certificate})
 	return string(raw)
 }
 
@@ -35,7 +36,7 @@ func TestResponses(t *testing.T) {
 		{"the same CA", fullKey, "POST", path, body("devices", ca.PEM()), 409, "already"},
 		{"a name in use", fullKey, "POST", path, body("partners", otherCA.PEM()), 409, "name"},
 		{"a reserved word", fullKey, "POST", path, body("Class", otherCA.PEM()), 400, "body.name"},
-		{"a bad name", fullKey, "POST", path, body("1st", otherCA.PEM()), 400, "body.name"},
+		{"an invalid name", fullKey, "POST", path, body("1st", otherCA.PEM()), 400, "body.name"},
 		{"a private key", fullKey, "POST", path, body("devices", otherCA.KeyPEM(t)), 400, "private key"},
 		{
 			"certificate of a client", fullKey, "POST", path, body("devices", otherCA.Client(t, "c", fx.Now).PEM()), 400,
@@ -71,10 +72,10 @@ func TestResponses(t *testing.T) {
 		},
 		{"deletion of a missing CA", fullKey, "DELETE", path + "/x", "", 404, "CA certificate"},
 	})
-	tag := createdResp.Header.Get("ETag")
-	fx.Call(fullKey, "PATCH", path+"/"+created.ID, `{"name":"b"}`, "If-Match", tag).Want(200)
-	fx.Call(fullKey, "PATCH", path+"/"+created.ID, `{"name":"c"}`, "If-Match", tag).Want(412)
-	fx.Call(fullKey, "DELETE", path+"/"+created.ID, "", "If-Match", tag).Want(412)
+	firstTag := createdResp.Header.Get("ETag")
+	fx.Call(fullKey, "PATCH", path+"/"+created.ID, `{"name":"b"}`, "If-Match", firstTag).Want(200)
+	fx.Call(fullKey, "PATCH", path+"/"+created.ID, `{"name":"c"}`, "If-Match", firstTag).Want(412)
+	fx.Call(fullKey, "DELETE", path+"/"+created.ID, "", "If-Match", firstTag).Want(412)
 	current := fx.Call(fullKey, "GET", path+"/"+created.ID, "").Want(200)
 	fx.Call(fullKey, "DELETE", path+"/"+created.ID, "", "If-Match", current.Header.Get("ETag")).Want(204)
 	if list := fx.Call(fullKey, "GET", path, "").Want(200); strings.Contains(createdResp.Dump+current.Dump+list.Dump,

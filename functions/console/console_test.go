@@ -75,8 +75,8 @@ func TestOtherPathsAreNotFound(t *testing.T) {
 
 func TestSecurityHeadersAreStrict(t *testing.T) {
 	for file, fx := range map[string]*functionstest.Fixture{
-		"main-1A.js":    functionstest.New(t, testRoutes),
-		embeddedFile(t): functionstest.New(t, served.Bind),
+		"main-1A.js":      functionstest.New(t, testRoutes),
+		embeddedScript(t): functionstest.New(t, served.Bind),
 	} {
 		for _, address := range []string{"/console", "/console/" + file} {
 			resp := fx.Call("", http.MethodGet, address, "").Want(200).
@@ -94,14 +94,14 @@ func TestSecurityHeadersAreStrict(t *testing.T) {
 				}
 			}
 			if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, "http") {
-				t.Errorf("%s: Content-Security-Policy = %q, want no unsafe, * and http", address, policy)
+				t.Errorf("%s: Content-Security-Policy = %q, want neither unsafe nor * nor http in it", address, policy)
 			}
 		}
 	}
 }
 
-// embeddedFile returns the name of a file of the console in the binary.
-func embeddedFile(t *testing.T) string {
+// embeddedScript returns the file name of the main script of the console that is embedded in the binary.
+func embeddedScript(t *testing.T) string {
 	t.Helper()
 	for _, name := range console.Embedded().Names() {
 		if strings.HasPrefix(name, "main-") {

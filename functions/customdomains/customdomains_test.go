@@ -17,7 +17,7 @@ import (
 
 const path = "/v1/accounts/acme/custom-domains"
 
-// newDeployedFixture returns a fixture whose account acme has a deployment.
+// newDeployedFixture returns a fixture whose account acme has a deployment, and the deployment's name.
 func newDeployedFixture(t *testing.T) (fx *functionstest.Fixture, fullKey, name string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,8 +34,8 @@ func newDeployedFixture(t *testing.T) (fx *functionstest.Fixture, fullKey, name 
 	return fx.Copy(t), fullKey, name
 }
 
-// TestResponses checks the responses of this group. The tests of shared/resource/customdomains cover hostnames and
-// their owners.
+// TestResponses checks the responses of this group. The tests of shared/resource/customdomains cover more hostnames,
+// and the accounts that own them.
 func TestResponses(t *testing.T) {
 	fx, fullKey, name := newDeployedFixture(t)
 	attachBody := `{"hostname":"api.example.com","deploymentName":"` + name + `"`
@@ -60,10 +60,16 @@ func TestResponses(t *testing.T) {
 			"certificate that is not in PEM", fullKey, "PUT", path + "/api.example.com/certificate",
 			`{"certificate":"c","key":"k"}`, 400, "body.certificate: is not in PEM",
 		},
-		{"missing certificate", fullKey, "DELETE", path + "/api.example.com/certificate", "", 404, "no certificate"},
-		{"unknown host", fullKey, "DELETE", path + "/b.example.com/certificate", "", 404, "custom domain does not exist"},
 		{
-			"certificate without the scope", readerKey, "DELETE", path + "/api.example.com/certificate", "", 403,
+			"deletion of a missing certificate", fullKey, "DELETE", path + "/api.example.com/certificate", "", 404,
+			"no certificate",
+		},
+		{
+			"certificate of a missing domain", fullKey, "DELETE", path + "/b.example.com/certificate", "", 404,
+			"custom domain does not exist",
+		},
+		{
+			"deletion of a certificate without the scope", readerKey, "DELETE", path + "/api.example.com/certificate", "", 403,
 			"custom-domains:write",
 		},
 		{"attachment", fullKey, "PATCH", path, attachBody + `}`, 200, `"cname":"` + name + `.gateway.test"`},
@@ -120,37 +126,37 @@ func TestResponses(t *testing.T) {
 }
 
 // TestSecondDeployment attaches a custom domain to several deployments. The caller must be able to choose which one is
-// served, and responses must show it.
+// served, with isDefault, and responses must show the choice.
 func TestSecondDeployment(t *testing.T) {
 	fx, fullKey, first := newDeployedFixture(t)
-	var r shareddeployments.Record
-	if err := fx.Parts.Table.Get(t.Context(), shareddeployments.Key(first), &r); err != nil {
+	var record shareddeployments.Record
+	if err := fx.Parts.Table.Get(t.Context(), shareddeployments.Key(first), &record); err != nil {
 		t.Fatal(err)
 	}
 	const second, third = "shop-next-0123abc", "blog-main-0123abc"
-	thirdRecord := r
+	secondRecord, thirdRecord := record, record
 	thirdRecord.Name, thirdRecord.Project = third, "blog"
-	r.Name, r.Branch, r.Kind = second, "next", environment.Preview
-	if err := fx.Parts.Table.Commit(t.Context(), store.Put(shareddeployments.Key(second), r),
+	secondRecord.Name, secondRecord.Branch, secondRecord.Kind = second, "next", environment.Preview
+	if err := fx.Parts.Table.Commit(t.Context(), store.Put(shareddeployments.Key(second), secondRecord),
 		store.Put(shareddeployments.Key(third), thirdRecord),
-		store.Put(store.ProjectKey(r.AccountID, "blog"), shareddeployments.Project{
-			ID: "p-blog", AccountID: r.AccountID,
-			Name: "blog",
+		store.Put(store.ProjectKey(record.AccountID, "blog"), shareddeployments.Project{
+			ID: "p-blog", AccountID: record.AccountID, Name: "blog",
 		})); err != nil {
 		t.Fatal(err)
 	}
 	send := func(method, fields string) functionstest.Response {
 		return fx.Call(fullKey, method, path, `{"hostname":"api.example.com",`+fields+`}`)
 	}
-	wantServed := func(name string) string { return `{"deploymentName":"` + name + `","hostname"` }
-	send("POST", `"deploymentName":"`+first+`"`).Want(200, wantServed(first))
-	send("POST", `"deploymentName":"`+second+`","isDefault":false`).Want(200, wantServed(first))
-	send("POST", `"deploymentName":"`+third+`","isDefault":true`).Want(200, wantServed(third))
-	send("PATCH", `"deploymentName":"`+second+`","isDefault":false`).Want(200, wantServed(third))
+	// servedBy returns the beginning of a response that shows the deployment that is served.
+	servedBy := func(name string) string { return `{"deploymentName":"` + name + `","hostname"` }
+	send("POST", `"deploymentName":"`+first+`"`).Want(200, servedBy(first))
+	send("POST", `"deploymentName":"`+second+`","isDefault":false`).Want(200, servedBy(first))
+	send("POST", `"deploymentName":"`+third+`","isDefault":true`).Want(200, servedBy(third))
+	send("PATCH", `"deploymentName":"`+second+`","isDefault":false`).Want(200, servedBy(third))
 	send("PATCH", `"deploymentName":"`+third+`","isDefault":false`).Want(409, "Make another one the default")
-	send("PATCH", `"deploymentName":"`+second+`","isDefault":true`).Want(200, wantServed(second))
+	send("PATCH", `"deploymentName":"`+second+`","isDefault":true`).Want(200, servedBy(second))
 	fx.Now = fx.Now.Add(time.Hour)
-	send("PATCH", `"deploymentName":"`+first+`"`).Want(200, wantServed(first))
+	send("PATCH", `"deploymentName":"`+first+`"`).Want(200, servedBy(first))
 	fx.Call(fullKey, "GET", path+"/api.example.com", "").Want(200, `"projectName":"shop"`,
 		`"deployments":[{"deploymentName":"`+
 			first+`","branch":"main","environmentType":"PRODUCTION","isDefault":true,"stage":"api","cname":"`+

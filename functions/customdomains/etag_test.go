@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/functions/customdomains"
 	"github.com/gatewright/gatewright/functions/functionstest"
@@ -11,7 +12,7 @@ import (
 )
 
 // TestIfMatchAppliesToHostname checks that If-Match is compared with the ETag of the custom domain that the body or the
-// query names, in any notation of the hostname. The path does not name the custom domain.
+// query names, in any spelling of the hostname. The path does not name the custom domain.
 func TestIfMatchAppliesToHostname(t *testing.T) {
 	fx, fullKey, name := newDeployedFixture(t)
 	send := func(method, hostname, fields, tag string) functionstest.Response {
@@ -42,10 +43,10 @@ func TestIfMatchAppliesToHostname(t *testing.T) {
 			refused := fx.Call(fullKey, "PATCH", path, `{"hostname":"`+spelling+`"`+attachFields+`}`, "If-Match",
 				`"other"`)
 			if refused.Status == 404 {
-				continue // not a notation of the hostname: refused with and without If-Match
+				continue // The API does not accept this spelling of the hostname, with or without If-Match.
 			}
 			tag := etag(hostname)
-			fx.Now = fx.Now.Add(1e9)
+			fx.Now = fx.Now.Add(time.Second)
 			resp := send("PATCH", spelling, attachFields, tag).Want(200)
 			resp.WantHeader("ETag", etag(hostname))
 			send("PATCH", spelling, "", tag).Want(412)
@@ -93,7 +94,8 @@ func TestIfMatchAppliesToHostname(t *testing.T) {
 	fx.Call(fullKey, "GET", path+"/xn--bcher-kva.example", "").Want(200)
 }
 
-// TestDryRunShowsHostname also checks that the dry run of an invalid request has the same response as the request.
+// TestDryRunShowsHostname checks that the dry run of a deletion shows the custom domain that the query names. The dry
+// run of an invalid request must be refused as the request is.
 func TestDryRunShowsHostname(t *testing.T) {
 	fx := functionstest.New(t, customdomains.Bind)
 	fullKey := fx.CreateAccount("acme")

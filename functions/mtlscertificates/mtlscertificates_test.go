@@ -17,8 +17,11 @@ const (
 	missingProjectPath = "/v1/accounts/acme/projects/gone/mtls-certificates"
 )
 
-func body(name, text, key string, environments ...string) string {
-	raw, _ := json.Marshal(map[string]any{"name": name, "certificate": text, "key": key, "environments": environments})
+// body returns the body of a request that creates a certificate. certificate and key are in PEM.
+func body(name, certificate, key string, environments ...string) string {
+	raw, _ := json.Marshal(map[string]any{
+		"name": name, "certificate": certificate, "key": key, "environments": environments,
+	})
 	return string(raw)
 }
 
@@ -29,8 +32,7 @@ func TestResponses(t *testing.T) {
 	ca := pkitest.CA(t, "CA", fx.Now)
 	firstCert, secondCert := ca.Client(t, "one", fx.Now), ca.Client(t, "two", fx.Now)
 	createdResp := fx.Call(fullKey, "POST", shopPath,
-		body("one", firstCert.PEM(), firstCert.KeyPEM(t), "production")).Want(
-		201)
+		body("one", firstCert.PEM(), firstCert.KeyPEM(t), "production")).Want(201)
 	var created struct{ ID string }
 	if err := json.Unmarshal([]byte(createdResp.Body), &created); err != nil {
 		t.Fatal(err)
@@ -51,7 +53,7 @@ func TestResponses(t *testing.T) {
 		{"key as certificate", fullKey, "POST", shopPath, body("two", secondCert.KeyPEM(t), secondCert.KeyPEM(t),
 			"preview"), 400, "body.certificate"},
 		{
-			"no environment", fullKey, "POST", shopPath, body("two", secondCert.PEM(), secondCert.KeyPEM(t)), 400,
+			"creation without environments", fullKey, "POST", shopPath, body("two", secondCert.PEM(), secondCert.KeyPEM(t)), 400,
 			"body.environments",
 		},
 		{
@@ -59,7 +61,7 @@ func TestResponses(t *testing.T) {
 			body("two", secondCert.PEM(), secondCert.KeyPEM(t), "PRODUCTION"), 400, "body.environments",
 		},
 		{
-			"a bad name", fullKey, "POST", shopPath, body("a-b", secondCert.PEM(), secondCert.KeyPEM(t), "preview"), 400,
+			"an invalid name", fullKey, "POST", shopPath, body("a-b", secondCert.PEM(), secondCert.KeyPEM(t), "preview"), 400,
 			"body.name",
 		},
 		{
@@ -80,11 +82,11 @@ func TestResponses(t *testing.T) {
 			`"environments":{"development":false,"preview":true,"production":false}`,
 		},
 		{
-			"no environments", fullKey, "PATCH", certPath, `{"environments":[]}`, 200,
+			"change to no environments", fullKey, "PATCH", certPath, `{"environments":[]}`, 200,
 			`"environments":{"development":false,"preview":false,"production":false}`,
 		},
-		{"empty change", fullKey, "PATCH", certPath, `{"name":"ignored"}`, 400, "environments"},
-		{"null", fullKey, "PATCH", certPath, `{"environments":null}`, 400, "environments"},
+		{"change without environments", fullKey, "PATCH", certPath, `{"name":"ignored"}`, 400, "environments"},
+		{"null as environments", fullKey, "PATCH", certPath, `{"environments":null}`, 400, "environments"},
 		{"change to an unknown environment", fullKey, "PATCH", certPath, `{"environments":["staging"]}`, 400, "environments"},
 		{"deletion", fullKey, "DELETE", certPath, "", 204, ""},
 	})

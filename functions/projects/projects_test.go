@@ -52,12 +52,12 @@ func TestResponses(t *testing.T) {
 		}),
 		otherAccountKey: fx.CreateAccount("evil"),
 	}
-	fx.Run(t, slices.Concat(creations(c), listings(c), projectRequests(c)))
+	fx.Run(t, slices.Concat(creationCases(c), listCases(c), projectCases(c)))
 	fx.Call(fullKey, "DELETE", projectsPath, "").Want(405, "does not take DELETE").WantHeader("Allow", "GET, HEAD, POST")
 }
 
-// creations returns cases of requests that create a project.
-func creations(c callers) []functionstest.Case {
+// creationCases returns cases of requests that create a project. badName is in the responses that refuse a name.
+func creationCases(c callers) []functionstest.Case {
 	const (
 		newProject = `","name":"new","accountName":"acme","type":"managed-edge","productType":"api-gateway",` +
 			`"createdOn":"2026-03-14T10:26:53.589Z","updatedOn":"2026-03-14T10:26:53.589Z"}`
@@ -66,7 +66,7 @@ func creations(c callers) []functionstest.Case {
 	longest := strings.Repeat("p", 63)
 	return []functionstest.Case{
 		{"a project", c.fullKey, "POST", projectsPath, `{"name":"new"}`, 200, newProject},
-		{"a project, with a slash", c.fullKey, "POST", projectsPath + "/", `{"name":"new"}`, 200, newProject},
+		{"a path that ends in a slash", c.fullKey, "POST", projectsPath + "/", `{"name":"new"}`, 200, newProject},
 		{
 			"a project of the named account", c.fullKey, "POST", projectsPath + "?accountName=acme", `{"name":"new"}`, 200,
 			newProject,
@@ -115,11 +115,11 @@ func creations(c callers) []functionstest.Case {
 			"account",
 		},
 		{
-			"project hidden from the key", c.twoProjectsKey, "POST", projectsPath, `{"name":"blog-next"}`, 403,
+			"new project that is hidden from the key", c.twoProjectsKey, "POST", projectsPath, `{"name":"blog-next"}`, 403,
 			"limited to some projects",
 		},
 		{
-			"existing project hidden from the key", c.twoProjectsKey, "POST", projectsPath, `{"name":"blog"}`, 403,
+			"existing project that is hidden from the key", c.twoProjectsKey, "POST", projectsPath, `{"name":"blog"}`, 403,
 			"limited to some projects",
 		},
 		{
@@ -131,12 +131,15 @@ func creations(c callers) []functionstest.Case {
 	}
 }
 
-// listings returns cases of requests for the list of projects.
-func listings(c callers) []functionstest.Case {
+// listCases returns cases of requests for the list of projects.
+func listCases(c callers) []functionstest.Case {
 	const empty = `{"data":[],"limit":1000,"offset":0,"total":0}`
 	return []functionstest.Case{
 		{"the list", c.readerKey, "GET", projectsPath, "", 200, `"limit":1000,"offset":0,"total":3}`},
-		{"the list with a slash", c.readerKey, "GET", projectsPath + "/?accountName=acme", "", 200, `"total":3}`},
+		{
+			"the list, with a path that ends in a slash", c.readerKey, "GET", projectsPath + "/?accountName=acme", "", 200,
+			`"total":3}`,
+		},
 		{
 			"a page", c.readerKey, "GET", projectsPath + "?limit=1&offset=1", "", 200,
 			`"name":"docs","accountName":"acme","type":"managed-edge"`,
@@ -169,8 +172,8 @@ func listings(c callers) []functionstest.Case {
 	}
 }
 
-// projectRequests returns cases of requests on one project.
-func projectRequests(c callers) []functionstest.Case {
+// projectCases returns cases of requests on one project.
+func projectCases(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{
 			"project below the list", c.fullKey, "GET", projectsPath + "/shop", "", 404,

@@ -27,7 +27,7 @@ func newFixture(t *testing.T) (fx *functionstest.Fixture, fullKey string) {
 	return fx, fullKey
 }
 
-// createOldVariable creates a variable of the branch main of shop, before the time of the requests.
+// createOldVariable creates a variable of the branch main of shop, an hour before the requests of the cases.
 func createOldVariable(fx *functionstest.Fixture, key string) {
 	fx.Helper()
 	fx.Call(key, "POST", mainPath, `{"name":"OLD","isSecret":false,"value":"old"}`).Want(201)
@@ -48,10 +48,10 @@ const (
 func TestResponses(t *testing.T) {
 	fx, fullKey := newFixture(t)
 	createOldVariable(fx, fullKey)
-	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) {
+	projectsWriterKey := fx.CreateKey("acme", func(p *auth.Permissions) {
 		p.Scopes = []auth.Scope{auth.Variables.Read(), auth.Projects.Write()}
 	})
-	readOnlyKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Variables.Read()} })
+	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Variables.Read()} })
 	previewsKey, otherAccountKey := fx.CreateKey("acme", limitToPreviews), fx.CreateAccount("evil")
 	otherProjectKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"other"} })
 	create := func(name, key, body string, status int, want string) functionstest.Case {
@@ -71,18 +71,18 @@ func TestResponses(t *testing.T) {
 		},
 		update("another value", fullKey, `{"value":"new"}`, 200,
 			`{"name":"OLD","branch":"main","isSecret":false,"value":"new",`+updatedNow),
-		update("no value", fullKey, `{"name":"ignored","isSecret":true}`, 200,
+		update("change without a value", fullKey, `{"name":"ignored","isSecret":true}`, 200,
 			`{"name":"OLD","branch":"main","isSecret":false,"value":"old",`+unchanged),
 		create("a name in use", fullKey, `{"name":"OLD","isSecret":false,"value":"1"}`, 409, "Update it"),
 		create("invalid name", fullKey, `{"name":"camelCase","isSecret":false,"value":"1"}`, 400, "name"),
 		create("a reserved name", fullKey, `{"name":"GATEWRIGHT_X","isSecret":false,"value":"1"}`, 400, "reserved"),
 		create("a long value", fullKey, `{"name":"A","isSecret":false,"value":"`+strings.Repeat("v", 5121)+`"}`, 400,
 			"value"),
-		create("value of 5122 bytes", fullKey, `{"name":"A","isSecret":false,"value":"`+strings.Repeat("ä", 2561)+`"}`,
-			400, "value"),
+		create("value of 5122 bytes in 2561 characters", fullKey,
+			`{"name":"A","isSecret":false,"value":"`+strings.Repeat("ä", 2561)+`"}`, 400, "value"),
 		create("a NUL", fullKey, `{"name":"A","isSecret":false,"value":"\u0000"}`, 400, "NUL"),
 		create("a wrong type", fullKey, `{"name":"A","isSecret":"yes","value":"1"}`, 400, "isSecret"),
-		create("a missing field", fullKey, `{"name":"A","value":"1"}`, 400, "isSecret"),
+		create("no isSecret", fullKey, `{"name":"A","value":"1"}`, 400, "isSecret"),
 		create("no body", fullKey, ``, 400, ""),
 		{
 			"a long branch", fullKey, "POST", strings.Replace(mainPath, "main", strings.Repeat("b", 256), 1), variableBody, 400,
@@ -92,31 +92,31 @@ func TestResponses(t *testing.T) {
 		{"an unknown variable", fullKey, "PATCH", mainPath + "/NEW", `{"value":"1"}`, 404, "variable"},
 		{"an unknown project", fullKey, "POST", missingProjectPath, variableBody, 404, "project"},
 		{
-			"the list", readOnlyKey, "GET", mainPath, "", 200,
+			"the list", readerKey, "GET", mainPath, "", 200,
 			`{"data":[{"name":"OLD","branch":"main","isSecret":false,` +
 				`"value":"old",` + unchanged + `],"limit":1000,"offset":0,"total":1}`,
 		},
 		{
-			"list of a branch without variables", readOnlyKey, "GET", featurePath, "", 200,
+			"list of a branch without variables", readerKey, "GET", featurePath, "", 200,
 			`{"data":[],"limit":1000,"offset":0,"total":0}`,
 		},
-		{"a limit of 0", readOnlyKey, "GET", mainPath + "?limit=0", "", 400, "query.limit"},
-		{"list of a missing project", readOnlyKey, "GET", missingProjectPath, "", 404, "project"},
+		{"a limit of 0", readerKey, "GET", mainPath + "?limit=0", "", 400, "query.limit"},
+		{"list of a missing project", readerKey, "GET", missingProjectPath, "", 404, "project"},
 		{"list of a hidden environment", previewsKey, "GET", mainPath, "", 404, "project"},
 		{"list of another account", otherAccountKey, "GET", mainPath, "", 404, "account"},
-		{"a deletion without the scope", readerKey, "DELETE", mainPath + "/OLD", "", 403, "variables:write"},
-		{"single variable", readOnlyKey, "GET", mainPath + "/OLD", "", 200, `"value":"old"`},
-		{"missing variable", readOnlyKey, "GET", mainPath + "/NEW", "", 404, "variable"},
-		{"variable with an invalid name", readOnlyKey, "GET", mainPath + "/camelCase", "", 404, "variable"},
+		{"a deletion without the scope", projectsWriterKey, "DELETE", mainPath + "/OLD", "", 403, "variables:write"},
+		{"single variable", readerKey, "GET", mainPath + "/OLD", "", 200, `"value":"old"`},
+		{"missing variable", readerKey, "GET", mainPath + "/NEW", "", 404, "variable"},
+		{"variable with an invalid name", readerKey, "GET", mainPath + "/camelCase", "", 404, "variable"},
 		{"variable of a hidden environment", previewsKey, "GET", mainPath + "/OLD", "", 404, "variable"},
 		{"a deletion", fullKey, "DELETE", mainPath + "/OLD", "", 204, ""},
 		{"deletion of a missing variable", fullKey, "DELETE", mainPath + "/NEW", "", 404, "variable"},
 		{"deletion in a hidden environment", previewsKey, "DELETE", mainPath + "/OLD", "", 404, "variable"},
-		{"deletion by a reader key", readOnlyKey, "DELETE", mainPath + "/OLD", "", 403, "variables:write"},
+		{"deletion by a reader key", readerKey, "DELETE", mainPath + "/OLD", "", 403, "variables:write"},
 		create("no key", "", variableBody, 401, ""),
 		update("an unknown key", "garbage", `{"value":"1"}`, 401, ""),
-		create("creation without the scope", readerKey, variableBody, 403, "variables:write"),
-		update("update without the scope", readerKey, `{"value":"1"}`, 403, "variables:write"),
+		create("creation without the scope", projectsWriterKey, variableBody, 403, "variables:write"),
+		update("update without the scope", projectsWriterKey, `{"value":"1"}`, 403, "variables:write"),
 		{"creation in another account", fullKey, "POST", foreignPath, variableBody, 404, "account"},
 		update("update with a key of another project", otherProjectKey, `{"value":"1"}`, 404, "project"),
 		{
