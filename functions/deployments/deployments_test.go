@@ -22,8 +22,8 @@ const (
 type responseFixture struct {
 	fixture
 	main, feature deployedBuild
-	// mainURL is the path of the deployment main.
-	mainURL                                                      string
+	// mainPath is the path of the deployment main.
+	mainPath                                                     string
 	readerKey, previewsKey, blogKey, noScopeKey, otherAccountKey string
 }
 
@@ -31,7 +31,7 @@ func newResponseFixture(t *testing.T) responseFixture {
 	t.Helper()
 	fx := responseFixture{}
 	fx.fixture, fx.main, fx.feature = newDeployedFixture(t)
-	fx.mainURL = "/v1/deployments/" + fx.main.name
+	fx.mainPath = "/v1/deployments/" + fx.main.name
 	fx.readerKey, fx.otherAccountKey = fx.createReaderKey(), fx.CreateAccount("evil")
 	fx.previewsKey, fx.blogKey = fx.createLimitedKey(nil, environment.Preview), fx.createLimitedKey([]string{"blog"})
 	fx.noScopeKey = fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Projects.Write()} })
@@ -112,8 +112,8 @@ func TestDeploymentListResponses(t *testing.T) {
 func TestDeploymentResponses(t *testing.T) {
 	fx := newResponseFixture(t)
 	fx.Run(t, []functionstest.Case{
-		{"deployment", fx.readerKey, "GET", fx.mainURL, "", 200, fx.mainJSON()},
-		{"slash at the end", fx.readerKey, "GET", fx.mainURL + "/", "", 200, fx.mainJSON()},
+		{"deployment", fx.readerKey, "GET", fx.mainPath, "", 200, fx.mainJSON()},
+		{"slash at the end", fx.readerKey, "GET", fx.mainPath + "/", "", 200, fx.mainJSON()},
 		{
 			"encoded name", fx.readerKey, "GET", "/v1/deployments/" + strings.ReplaceAll(fx.main.name, "-", "%2D"), "", 200,
 			fx.mainJSON(),
@@ -126,9 +126,9 @@ func TestDeploymentResponses(t *testing.T) {
 			"environment type of a preview", fx.previewsKey, "GET", "/v1/deployments/" + fx.feature.name, "", 200,
 			`"branchName":"feature/x","environmentType":"PREVIEW"`,
 		},
-		{"hidden deployment", fx.previewsKey, "GET", fx.mainURL, "", 404, deploymentNotFound},
-		{"deployment of a hidden project", fx.blogKey, "GET", fx.mainURL, "", 404, deploymentNotFound},
-		{"deployment of another account", fx.otherAccountKey, "GET", fx.mainURL, "", 404, deploymentNotFound},
+		{"hidden deployment", fx.previewsKey, "GET", fx.mainPath, "", 404, deploymentNotFound},
+		{"deployment of a hidden project", fx.blogKey, "GET", fx.mainPath, "", 404, deploymentNotFound},
+		{"deployment of another account", fx.otherAccountKey, "GET", fx.mainPath, "", 404, deploymentNotFound},
 		{"missing deployment", fx.readerKey, "GET", "/v1/deployments/shop-main-0000000", "", 404, deploymentNotFound},
 		{"invalid name", fx.readerKey, "GET", "/v1/deployments/a%2Fb", "", 404, deploymentNotFound},
 		{
@@ -140,19 +140,19 @@ func TestDeploymentResponses(t *testing.T) {
 			"name of 257 bytes", fx.readerKey, "GET", "/v1/deployments/" + strings.Repeat("a", 257), "", 400,
 			"path.deploymentName",
 		},
-		{"no scope", fx.noScopeKey, "GET", fx.mainURL, "", 403, "deployments:read"},
-		{"no key", "", "GET", fx.mainURL, "", 401, "Bearer"},
+		{"no scope", fx.noScopeKey, "GET", fx.mainPath, "", 403, "deployments:read"},
+		{"no key", "", "GET", fx.mainPath, "", 401, "Bearer"},
 	})
 }
 
 func TestRedeploymentResponses(t *testing.T) {
 	fx := newResponseFixture(t)
 	fx.Run(t, []functionstest.Case{
-		{"deployment", fx.fullKey, "POST", fx.mainURL + "/deploy", "", 200, `{"status":"request enqueued","deploymentId":"`},
-		{"ignored body", fx.fullKey, "POST", fx.mainURL + "/deploy/", `{"branchName":`, 200, `"request enqueued"`},
-		{"no scope", fx.readerKey, "POST", fx.mainURL + "/deploy", "", 403, "deployments:write"},
-		{"hidden deployment", fx.previewsKey, "POST", fx.mainURL + "/deploy", "", 404, deploymentNotFound},
-		{"deployment of another account", fx.otherAccountKey, "POST", fx.mainURL + "/deploy", "", 404, deploymentNotFound},
+		{"deployment", fx.fullKey, "POST", fx.mainPath + "/deploy", "", 200, `{"status":"request enqueued","deploymentId":"`},
+		{"ignored body", fx.fullKey, "POST", fx.mainPath + "/deploy/", `{"branchName":`, 200, `"request enqueued"`},
+		{"no scope", fx.readerKey, "POST", fx.mainPath + "/deploy", "", 403, "deployments:write"},
+		{"hidden deployment", fx.previewsKey, "POST", fx.mainPath + "/deploy", "", 404, deploymentNotFound},
+		{"deployment of another account", fx.otherAccountKey, "POST", fx.mainPath + "/deploy", "", 404, deploymentNotFound},
 		{"missing deployment", fx.fullKey, "POST", "/v1/deployments/shop-main-0000000/deploy", "", 404, deploymentNotFound},
 	})
 }
@@ -160,9 +160,9 @@ func TestRedeploymentResponses(t *testing.T) {
 func TestDeletionResponses(t *testing.T) {
 	fx := newResponseFixture(t)
 	fx.Run(t, []functionstest.Case{
-		{"no scope", fx.readerKey, "DELETE", fx.mainURL, "", 403, "deployments:write"},
-		{"hidden deployment", fx.previewsKey, "DELETE", fx.mainURL, "", 404, deploymentNotFound},
-		{"deployment of another account", fx.otherAccountKey, "DELETE", fx.mainURL, "", 404, deploymentNotFound},
+		{"no scope", fx.readerKey, "DELETE", fx.mainPath, "", 403, "deployments:write"},
+		{"hidden deployment", fx.previewsKey, "DELETE", fx.mainPath, "", 404, deploymentNotFound},
+		{"deployment of another account", fx.otherAccountKey, "DELETE", fx.mainPath, "", 404, deploymentNotFound},
 		{"missing deployment", fx.fullKey, "DELETE", "/v1/deployments/shop-main-0000000", "", 404, deploymentNotFound},
 		{"invalid name", fx.fullKey, "DELETE", "/v1/deployments/a%2Fb", "", 404, deploymentNotFound},
 		{"deployment of its project", fx.fullKey, "DELETE", deploymentsPath + "/" + fx.main.name, "", 200, ""},
@@ -184,14 +184,14 @@ func TestDeletionResponses(t *testing.T) {
 
 func TestDeletedDeploymentIsNotFound(t *testing.T) {
 	fx, main, feature := newDeployedFixture(t)
-	deploymentURL := "/v1/deployments/" + main.name
-	if deleted := fx.Call(fx.fullKey, "DELETE", deploymentURL, "").Want(200); deleted.Body != "" {
-		t.Errorf("DELETE %s: body = %s, want none", deploymentURL, deleted.Body) // contract 1.5
+	deploymentPath := "/v1/deployments/" + main.name
+	if deleted := fx.Call(fx.fullKey, "DELETE", deploymentPath, "").Want(200); deleted.Body != "" {
+		t.Errorf("DELETE %s: body = %s, want none", deploymentPath, deleted.Body) // contract 1.5
 	}
 	missing := fx.Call(fx.fullKey, "GET", "/v1/deployments/shop-main-0000000", "").Want(404)
 	for _, resp := range []functionstest.Response{
-		fx.Call(fx.fullKey, "DELETE", deploymentURL, ""), fx.Call(fx.fullKey, "DELETE", deploymentsPath+"/"+main.name, ""),
-		fx.Call(fx.fullKey, "GET", deploymentURL, ""), fx.Call(fx.fullKey, "POST", deploymentURL+"/deploy", ""),
+		fx.Call(fx.fullKey, "DELETE", deploymentPath, ""), fx.Call(fx.fullKey, "DELETE", deploymentsPath+"/"+main.name, ""),
+		fx.Call(fx.fullKey, "GET", deploymentPath, ""), fx.Call(fx.fullKey, "POST", deploymentPath+"/deploy", ""),
 	} {
 		resp.Want(404, missing.JSON().Text("detail"))
 	}
@@ -205,13 +205,13 @@ func TestDeletedDeploymentIsNotFound(t *testing.T) {
 // TestDeletionCancelsRunningBuild deletes a deployment during a build, and checks that the build has no effect.
 func TestDeletionCancelsRunningBuild(t *testing.T) {
 	fx, main, _ := newDeployedFixture(t)
-	deploymentURL := "/v1/deployments/" + main.name
-	id := fx.Call(fx.fullKey, "POST", deploymentURL+"/deploy", "").Want(200).JSON().Text("deploymentId")
-	fx.Call(fx.fullKey, "DELETE", deploymentURL, "").Want(200)
+	deploymentPath := "/v1/deployments/" + main.name
+	id := fx.Call(fx.fullKey, "POST", deploymentPath+"/deploy", "").Want(200).JSON().Text("deploymentId")
+	fx.Call(fx.fullKey, "DELETE", deploymentPath, "").Want(200)
 	fx.Finish(id)
 	fx.Call(fx.fullKey, "GET", statusesPath+"/"+id, "").Want(200, `"status":"ERROR","url":""`,
 		"deleted while it was built")
-	fx.Call(fx.fullKey, "GET", deploymentURL, "").Want(404)
+	fx.Call(fx.fullKey, "GET", deploymentPath, "").Want(404)
 }
 
 // TestDeletedDeploymentNameIsNotReused checks that a new deployment of the same branch has another name. Clients with
@@ -235,16 +235,16 @@ func TestRedeployUsesNewVariables(t *testing.T) {
 		if s.Text("status") != "ERROR" || !strings.Contains(s.Text("buildResult.errors.0.message"), "UPSTREAM") {
 			t.Fatalf("deploy(main) = %s, want ERROR that names UPSTREAM", s)
 		}
-		deploymentURL := "/v1/deployments/" + fx.Call(fx.fullKey, "GET", deploymentsPath, "").
+		deploymentPath := "/v1/deployments/" + fx.Call(fx.fullKey, "GET", deploymentsPath, "").
 			Want(200, `"state":"FAILED"`).JSON().Text("data.0.name")
 		fx.Call(fx.fullKey, "POST", shopPath+"/branches/main/variables",
 			`{"name":"UPSTREAM","isSecret":false,"value":"http://upstream.test"}`).Want(201)
-		id := fx.Call(fx.fullKey, "POST", deploymentURL+"/deploy", "").Want(200).JSON().Text("deploymentId")
+		id := fx.Call(fx.fullKey, "POST", deploymentPath+"/deploy", "").Want(200).JSON().Text("deploymentId")
 		fx.Call(fx.fullKey, "GET", statusesPath+"/"+id, "").Want(200, `"status":"IN_PROGRESS","url":"","buildId":"`+id)
-		fx.Call(fx.fullKey, "GET", deploymentURL, "").Want(200, `"state":"BUILDING"`)
+		fx.Call(fx.fullKey, "GET", deploymentPath, "").Want(200, `"state":"BUILDING"`)
 		fx.Finish(id)
 		fx.Call(fx.fullKey, "GET", statusesPath+"/"+id, "").Want(200, `"status":"SUCCESS","url":"http://`)
-		fx.Call(fx.fullKey, "GET", deploymentURL, "").Want(200, `"state":"STARTED"`)
+		fx.Call(fx.fullKey, "GET", deploymentPath, "").Want(200, `"state":"STARTED"`)
 	})
 }
 

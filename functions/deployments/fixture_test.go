@@ -15,7 +15,7 @@ import (
 
 const (
 	sources         = "/v1/deployments/sources"
-	sourceURL       = "/v1/deployments/source-url"
+	sourceURLPath   = "/v1/deployments/source-url"
 	shopPath        = "/v1/accounts/acme/projects/shop"
 	statusesPath    = shopPath + "/deployment-status"
 	deploymentsPath = shopPath + "/deployments"

@@ -114,8 +114,8 @@ func TestUnreadableRoutes(t *testing.T) {
 	fx, main, _ := newDeployedFixture(t)
 	routesPath := "/v1/deployments/" + main.name + "/routes"
 	for suffix, want := range map[string]struct {
-		status int
-		text   string
+		status  int
+		message string
 	}{
 		".99":   {409, "built by a release that this one cannot read"},
 		"-gone": {409, "was replaced meanwhile"},
@@ -130,7 +130,7 @@ func TestUnreadableRoutes(t *testing.T) {
 				store.Set(store.At("served", "artifact"), record.Served.Artifact+suffix))); err != nil {
 			t.Fatal(err)
 		}
-		c.Call(fx.fullKey, "GET", routesPath, "").Want(want.status, want.text)
+		c.Call(fx.fullKey, "GET", routesPath, "").Want(want.status, want.message)
 	}
 }
 

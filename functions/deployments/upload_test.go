@@ -82,7 +82,7 @@ func TestUploadResponses(t *testing.T) {
 func TestEnvironmentUploadResponses(t *testing.T) {
 	fx := newFixture(t)
 	source := func(name, key, body string, status int, want string) functionstest.Case {
-		return functionstest.Case{name, key, "POST", sourceURL, body, status, want}
+		return functionstest.Case{name, key, "POST", sourceURLPath, body, status, want}
 	}
 	fx.Run(t, []functionstest.Case{
 		source("environment", fx.fullKey,
@@ -168,10 +168,10 @@ func TestReservedNameIsNotFound(t *testing.T) {
 	if reserved == "" {
 		t.Fatal("the table has no name shop-main-…, want a reserved one")
 	}
-	deploymentURL := "/v1/deployments/" + reserved
-	fx.Call(fx.fullKey, "GET", deploymentURL, "").Want(404)
-	fx.Call(fx.fullKey, "POST", deploymentURL+"/deploy", "").Want(404)
-	fx.Call(fx.fullKey, "DELETE", deploymentURL, "").Want(404)
+	deploymentPath := "/v1/deployments/" + reserved
+	fx.Call(fx.fullKey, "GET", deploymentPath, "").Want(404)
+	fx.Call(fx.fullKey, "POST", deploymentPath+"/deploy", "").Want(404)
+	fx.Call(fx.fullKey, "DELETE", deploymentPath, "").Want(404)
 }
 
 func TestRefusedUploadCreatesNothing(t *testing.T) {
@@ -187,7 +187,7 @@ func TestAllowHeaderListsMethods(t *testing.T) {
 	for path, allow := range map[string]string{
 		// This path also matches {deploymentName}, so it has those methods too.
 		sources:                                 "DELETE, GET, HEAD, POST",
-		sourceURL:                               "DELETE, GET, HEAD, POST",
+		sourceURLPath:                           "DELETE, GET, HEAD, POST",
 		shopPath + "/sources":                   "POST",
 		statusesPath + "/x":                     "GET, HEAD",
 		deploymentsPath:                         "GET, HEAD",

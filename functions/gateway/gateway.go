@@ -126,7 +126,7 @@ func NewHosts(p installation.Parts) *Hosts {
 // the table, so the deployment may not exist.
 func (h *Hosts) Owns(name string) bool { return h.deployments.Owns(name) }
 
-// Served reports whether this is the host name or a custom domain of a deployment that has been built.
+// Served reports whether name is the host name or a custom domain of a deployment that has been built.
 func (h *Hosts) Served(ctx context.Context, name string) (bool, error) {
 	switch _, err := h.deployments.Resolve(ctx, name); {
 	case fault.Is(err, fault.NotFound):
@@ -173,7 +173,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 	}
 	poolOptions := allowance.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log}
 	pool, quotas := allowance.New(poolOptions), allowance.NewQuotas(poolOptions)
-	subscriptions, counters := NewSubscriptionQuotas(p, quotas)
+	subscriptions, subscriptionQuotas := NewSubscriptionQuotas(p, quotas)
 	streams, streamThreshold := newStreams(p, o.Function)
 	callCounts := counts.New(counts.Options{Table: p.Table, Now: p.Now, Random: p.Random, Log: p.Log})
 	handler := gateway.New(gateway.Config{
@@ -182,7 +182,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Keys:           policy.NewKeyCache(verifier{keys.OpenVerifier(p)}, maxCachedKeys, secret, p.Now),
 		Allowances:     NewLimiter(pool, p.Now),
 		Subscriptions:  subscriptions,
-		Quotas:         counters,
+		Quotas:         subscriptionQuotas,
 		Upstream: upstream.New(upstream.Options{
 			Guard: upstream.Guard{
 				AllowPrivate: p.Config.PrivateUpstreams, Refuse: o.Refused,
@@ -227,8 +227,8 @@ func (s *Service) Drain(ctx context.Context) error {
 	return errors.Join(s.allowances.Drain(ctx), s.quotas.Drain(ctx), s.callCounts.Drain(ctx))
 }
 
-// FlushIfDue writes the counts if a write is due. A Lambda calls it at the
-// end of each invocation, because the process can be frozen after that.
+// FlushIfDue writes the counts if a write is due. A Lambda calls it at the end of each invocation, because the process
+// can be frozen after that.
 func (s *Service) FlushIfDue(ctx context.Context) { s.callCounts.FlushWhenDue(ctx) }
 
 // sweepInterval is the interval at which Run looks for leased units to return to the table.

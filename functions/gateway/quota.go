@@ -14,7 +14,7 @@ import (
 // NewSubscriptionQuotas returns a policy.Subscriptions that reads the subscriptions of callers from the table of p, and
 // a policy.Quotas that takes the units of subscriptions from quotas.
 func NewSubscriptionQuotas(p installation.Parts, quotas *allowance.Quotas) (policy.Subscriptions, policy.Quotas) {
-	return subscriptionDirectory{metering.NewDirectory(p)}, counters{quotas, p.Now}
+	return subscriptionDirectory{metering.NewDirectory(p)}, subscriptionQuotas{quotas, p.Now}
 }
 
 // subscriptionDirectory implements policy.Subscriptions with package metering, which does not import the gateway.
@@ -35,36 +35,36 @@ func (d subscriptionDirectory) CustomerState(
 	}, nil
 }
 
-// counters implements policy.Quotas with package allowance. It uses the allowance names of package metering, so that
-// the management API reports the units that gateways count.
-type counters struct {
+// subscriptionQuotas implements policy.Quotas with package allowance. It uses the allowance names of package metering,
+// so that the management API reports the units that gateways count.
+type subscriptionQuotas struct {
 	quotas *allowance.Quotas
 	now    func() time.Time
 }
 
-var _ policy.Quotas = counters{}
+var _ policy.Quotas = subscriptionQuotas{}
 
 // Take implements policy.Quotas.
-func (c counters) Take(ctx context.Context, counter policy.Counter, n int64) (policy.Decision, error) {
-	d, err := c.quotas.Take(ctx, allowanceOf(counter), n)
-	return c.decision(counter, d), err
+func (q subscriptionQuotas) Take(ctx context.Context, counter policy.Counter, n int64) (policy.Decision, error) {
+	d, err := q.quotas.Take(ctx, allowanceOf(counter), n)
+	return q.decision(counter, d), err
 }
 
 // Refund implements policy.Quotas.
-func (c counters) Refund(ctx context.Context, counter policy.Counter, n int64) {
-	c.quotas.Refund(ctx, allowanceOf(counter), n)
+func (q subscriptionQuotas) Refund(ctx context.Context, counter policy.Counter, n int64) {
+	q.quotas.Refund(ctx, allowanceOf(counter), n)
 }
 
 // TakeOnce implements policy.Quotas.
-func (c counters) TakeOnce(
+func (q subscriptionQuotas) TakeOnce(
 	ctx context.Context, counter policy.Counter, n int64, receipt string,
 ) (policy.Decision, bool, error) {
-	d, repeated, err := c.quotas.TakeOnce(ctx, allowanceOf(counter), n, receipt)
-	return c.decision(counter, d), repeated, err
+	d, repeated, err := q.quotas.TakeOnce(ctx, allowanceOf(counter), n, receipt)
+	return q.decision(counter, d), repeated, err
 }
 
-func (c counters) decision(counter policy.Counter, d allowance.Decision) policy.Decision {
-	return policy.Decision{Admitted: d.Admitted, Remaining: d.Remaining, ResetAfter: counter.To.Sub(c.now())}
+func (q subscriptionQuotas) decision(counter policy.Counter, d allowance.Decision) policy.Decision {
+	return policy.Decision{Admitted: d.Admitted, Remaining: d.Remaining, ResetAfter: counter.To.Sub(q.now())}
 }
 
 func allowanceOf(counter policy.Counter) allowance.Allowance {

@@ -93,8 +93,8 @@ func Stream(p installation.Parts, h http.Handler) Streaming {
 }
 
 // bufferedStream returns a complete response as a stream.
-func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
-	return delayedStream(nil)(a, err)
+func bufferedStream(resp events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
+	return delayedStream(nil)(resp, err)
 }
 
 // delayedStream returns a function that works like bufferedStream, for a request whose handler may still run. The
@@ -103,13 +103,13 @@ func bufferedStream(a events.APIGatewayProxyResponse, err error) (*events.APIGat
 func delayedStream(
 	handlerDone <-chan struct{},
 ) func(events.APIGatewayProxyResponse, error) (*events.APIGatewayProxyStreamingResponse, error) {
-	return func(a events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
+	return func(resp events.APIGatewayProxyResponse, err error) (*events.APIGatewayProxyStreamingResponse, error) {
 		if err != nil {
 			return nil, err
 		}
 		r, w := io.Pipe()
 		go func() {
-			_, err := io.WriteString(w, a.Body)
+			_, err := io.WriteString(w, resp.Body)
 			if handlerDone != nil {
 				select {
 				case <-handlerDone:
@@ -119,7 +119,7 @@ func delayedStream(
 			_ = w.CloseWithError(err)
 		}()
 		return &events.APIGatewayProxyStreamingResponse{
-			StatusCode: a.StatusCode, MultiValueHeaders: a.MultiValueHeaders,
+			StatusCode: resp.StatusCode, MultiValueHeaders: resp.MultiValueHeaders,
 			Body: r,
 		}, nil
 	}
@@ -131,8 +131,9 @@ type writer struct {
 	header http.Header
 	pipe   *io.PipeWriter
 
-	once       sync.Once
-	started    chan struct{}
+	once    sync.Once
+	started chan struct{}
+	// status and sentHeader are valid when started is closed.
 	status     int
 	sentHeader http.Header
 }

@@ -71,11 +71,11 @@ func (s *server) checkConfirmed(
 	return nil, nil // confirmed
 }
 
-// requestConfirmation returns a result that asks a person to confirm a call. The message to the person is text,
+// requestConfirmation returns a result that asks a person to confirm a call. The message to the person is question,
 // followed by a sentence about the objects that the call would remove. requestConfirmation first makes a dry run of the
 // call. If the dry run fails, requestConfirmation returns its result instead, because the call would also fail.
 func (s *server) requestConfirmation(
-	ctx context.Context, t *apitools.Tool, request sharedmcp.RequestParts, text, purpose string,
+	ctx context.Context, t *apitools.Tool, request sharedmcp.RequestParts, question, purpose string,
 ) (*mcp.CallToolResult, error) {
 	status, header, body := s.sendRequest(ctx, t, request, api.Call{Source: source, DryRun: true})
 	if status >= http.StatusBadRequest { // the call would fail too
@@ -92,7 +92,7 @@ func (s *server) requestConfirmation(
 	return &mcp.CallToolResult{
 		RequestState: base64.RawURLEncoding.EncodeToString(sealed),
 		InputRequests: mcp.InputRequestMap{confirmation: &mcp.ElicitParams{
-			Mode: "form", Message: text + removalText(body),
+			Mode: "form", Message: question + removalText(body),
 			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"` +
 				confirmation + `":{"type":"boolean","title":"Do it","description":"Whether it shall be done."}},"required":["` +
 				confirmation + `"]}`),
@@ -138,7 +138,8 @@ func confirmationQuestion(
 	return text
 }
 
-// removalText returns a sentence about the objects that a dry run would remove, or "" if there are none.
+// removalText returns a sentence about the objects that a call would remove, from the response to its dry run. It
+// returns "" if the call would remove none.
 func removalText(dryRun []byte) string {
 	var report struct {
 		Removes map[string]int `json:"removes"`
@@ -159,15 +160,15 @@ func removalText(dryRun []byte) string {
 	return " It removes " + strings.Join(parts, ", ") + "."
 }
 
-// purposeOf returns the purpose of the seal of a question, which identifies the call: its key, tool and arguments, and
-// reveal. It contains reveal separately, because handler removes this flag from the arguments.
-func purposeOf(key, tool string, arguments map[string]json.RawMessage, reveal bool) (string, error) {
+// purposeOf returns the purpose of the seal of a question, which identifies the call: the ID of its key, its tool and
+// arguments, and reveal. It contains reveal separately, because handler removes this flag from the arguments.
+func purposeOf(keyID, tool string, arguments map[string]json.RawMessage, reveal bool) (string, error) {
 	canonical, err := json.Marshal(arguments) // json.Marshal sorts the names
 	if err != nil {
 		return "", fmt.Errorf("write arguments: %w", err)
 	}
 	sum := sha256.Sum256(canonical)
-	return "mcp-confirmation/" + key + "/" + tool + "/" + strconv.FormatBool(reveal) + "/" +
+	return "mcp-confirmation/" + keyID + "/" + tool + "/" + strconv.FormatBool(reveal) + "/" +
 		base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 

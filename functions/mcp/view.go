@@ -14,11 +14,11 @@ import (
 
 // The headers that can contain the same settings as the query.
 const (
-	readOnlyField = "X-MCP-Readonly"
-	toolsetsField = "X-MCP-Toolsets"
-	confirmField  = "X-MCP-Confirm"
-	// fieldPrefix is the prefix of these headers in canonical form.
-	fieldPrefix = "X-Mcp-"
+	readOnlyHeader = "X-MCP-Readonly"
+	toolsetsHeader = "X-MCP-Toolsets"
+	confirmHeader  = "X-MCP-Confirm"
+	// headerPrefix is the prefix of these headers in canonical form.
+	headerPrefix = "X-Mcp-"
 )
 
 // view is the caller's selection of tools, and whether calls of these tools need a confirmation.
@@ -42,7 +42,7 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 	for _, flag := range []struct {
 		name   string
 		target *bool
-	}{{readOnlyField, &v.readOnly}, {confirmField, &v.confirm}} {
+	}{{readOnlyHeader, &v.readOnly}, {confirmHeader, &v.confirm}} {
 		switch value, err := singleHeader(header, flag.name); {
 		case err != nil:
 			return v, err
@@ -52,15 +52,15 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 			return v, fault.InvalidField("header."+flag.name, "has to be true or false")
 		}
 	}
-	toolsets, err := singleHeader(header, toolsetsField)
+	toolsets, err := singleHeader(header, toolsetsHeader)
 	if err != nil {
 		return v, err
 	}
-	for _, list := range []struct{ location, names string }{
+	for _, setting := range []struct{ location, list string }{
 		{"query.toolsets", in.Toolsets},
-		{"header." + toolsetsField, toolsets},
+		{"header." + toolsetsHeader, toolsets},
 	} {
-		names, err := s.parseToolsets(list.location, list.names)
+		names, err := s.parseToolsets(setting.location, setting.list)
 		switch {
 		case err != nil:
 			return v, err
@@ -70,7 +70,8 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 		default:
 			v.toolsets = slices.DeleteFunc(v.toolsets, func(name string) bool { return !slices.Contains(names, name) })
 			if len(v.toolsets) == 0 {
-				return v, fault.InvalidField(list.location, "has none of the toolsets that the query names; name them in one place")
+				return v, fault.InvalidField(setting.location,
+					"has none of the toolsets that the query names; name them in one place")
 			}
 		}
 	}
@@ -80,9 +81,9 @@ func (s *server) readView(in *messageIn, header http.Header) (view, error) {
 // checkHeaders refuses unknown headers with the prefix X-Mcp-. Other MCP servers have more such headers, and a client
 // that sends one expects a restriction that this server does not enforce. Fault: Invalid.
 func checkHeaders(header http.Header) error {
-	known := []string{readOnlyField, toolsetsField, confirmField}
+	known := []string{readOnlyHeader, toolsetsHeader, confirmHeader}
 	for _, name := range slices.Sorted(maps.Keys(header)) { // report the same error each time
-		if strings.HasPrefix(name, fieldPrefix) && !slices.ContainsFunc(known, func(k string) bool {
+		if strings.HasPrefix(name, headerPrefix) && !slices.ContainsFunc(known, func(k string) bool {
 			return http.CanonicalHeaderKey(k) == name
 		}) {
 			return fault.InvalidField("header."+name, "is no field of this server; there are %s", strings.Join(known, ", "))
