@@ -18,7 +18,8 @@ type limiter struct {
 
 var _ policy.Allowances = (*limiter)(nil)
 
-// NewLimiter returns a policy.Allowances that takes units from a pool. The clock now decides which window is current.
+// NewLimiter returns a policy.Allowances that takes units from a pool. The time that now returns decides which window
+// is current.
 func NewLimiter(pool *allowance.Pool, now func() time.Time) policy.Allowances {
 	return &limiter{pool, now}
 }

@@ -136,8 +136,8 @@ type Work struct {
 	Log     *slog.Logger
 }
 
-// Handler creates the function's handler, for lambda.Start. For a batch of the stream,
-// the handler returns the records that failed, so the event source needs ReportBatchItemFailures.
+// Handler creates the function's handler, for lambda.Start. For a batch of the stream, the handler returns the records
+// that failed, so the event source needs ReportBatchItemFailures.
 func Handler(w Work) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in event
