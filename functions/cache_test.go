@@ -6,7 +6,7 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// TestAuthenticatedResponsesAreNotCached checks that caches must not store responses to callers with a key. Other
+// TestAuthenticatedResponsesAreNotCached checks that responses to callers with a key forbid caches to store them. Other
 // callers must not see them, and a refusal must not last longer than its reason.
 func TestAuthenticatedResponsesAreNotCached(t *testing.T) {
 	p := newPopulatedFixture(t)

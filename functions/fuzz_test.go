@@ -17,8 +17,8 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// maxProblemBytes is far more than any problem document needs. A client
-// can send 1 MB, and JSON escapes could make it six times as long.
+// maxProblemBytes is far more than any problem document needs. A client can send 1 MB, and JSON escapes could make it
+// six times as long.
 const maxProblemBytes = 128 << 10
 
 // TestFuzzedRequestsGetDeclaredResponses calls operations with valid requests that have one random part. The random

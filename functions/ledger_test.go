@@ -39,8 +39,8 @@ func (l *capacityLog) Handle(_ context.Context, r slog.Record) error {
 // TestLedger compares the table calls of each operation with a golden file: the calls by kind, and the capacity units
 // that DynamoDB bills (reads at 4 KB, transactions twice). The process has handled an earlier request, so it has cached
 // the caller. A change must need at most one transaction. An operation with a rate limit needs another one to count the
-// request: here it is the first of its second, but at 100 requests per second there is one such call for 25 or more
-// requests. shared/resource/keys/testdata/ledger.txt has larger batches and buckets.
+// request: here the request is the first of its second, but at 100 requests per second there is one such call for 25 or
+// more requests. shared/resource/keys/testdata/ledger.txt has larger batches and buckets.
 func TestLedger(t *testing.T) {
 	p := newPopulatedFixture(t)
 	for _, g := range groups() {

@@ -14,8 +14,8 @@ var concurrentUses = map[string][]api.Use{
 
 // TestOperationsUseDeclaredGrants checks that valid requests of an operation have exactly the uses that it declares. A
 // use that is not declared fails only in AWS. A declared use that never occurs is an unnecessary grant, or needs a
-// further sample: add one to "also" of the operation's valid request. An operation whose requests contain others has
-// their uses.
+// further sample: add one to "also" of the operation's valid request. The test skips operations whose requests contain
+// others, because they have the uses of these others.
 func TestOperationsUseDeclaredGrants(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, func(d api.Declaration) bool {

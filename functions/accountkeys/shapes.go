@@ -95,7 +95,7 @@ func view(k accounts.Key) AccountKey {
 		ID: k.ID, Label: k.Label, CreatedOn: api.Timestamp(k.CreatedOn),
 		Scopes:       api.NewNames(p.HasAllScopes(), p.Scopes),
 		Projects:     api.NewNames(p.HasAllProjects(), p.Projects),
-		Environments: api.Map(p.Environments, func(k environment.Kind) string { return string(k) }),
+		Environments: api.Map(p.Environments, func(kind environment.Kind) string { return string(kind) }),
 		Confirm:      p.Confirm,
 	}
 	if k.ExpiresOn != nil {

@@ -33,9 +33,9 @@ type handlers struct {
 // maxLimit is the maximum number of calls in a response (contract 2.10).
 const maxLimit = 1000
 
-// deployment returns the name of the deployment in a path. If the caller cannot see the deployment, it returns
+// findDeployment returns the name of the deployment in a path. If the caller cannot see the deployment, it returns
 // NotFound.
-func (h handlers) deployment(ctx context.Context, path DeploymentPath) (string, error) {
+func (h handlers) findDeployment(ctx context.Context, path DeploymentPath) (string, error) {
 	found, err := h.deployments.ReadDeployment(ctx, deployments.DeploymentLocator{
 		Owner:      auth.OwnerFrom(ctx),
 		Deployment: path.DeploymentName,
@@ -52,7 +52,7 @@ func (c Consumers) callers() counts.Callers {
 }
 
 func (h handlers) recentCalls(ctx context.Context, in *recentCallsIn) (*recentCallsOut, error) {
-	name, err := h.deployment(ctx, in.DeploymentPath)
+	name, err := h.findDeployment(ctx, in.DeploymentPath)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (h handlers) recentCalls(ctx context.Context, in *recentCallsIn) (*recentCa
 }
 
 func (h handlers) statsByStatusCode(ctx context.Context, in *statsIn) (*statsOut, error) {
-	name, err := h.deployment(ctx, in.DeploymentPath)
+	name, err := h.findDeployment(ctx, in.DeploymentPath)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (h handlers) statsByStatusCode(ctx context.Context, in *statsIn) (*statsOut
 }
 
 func (h handlers) graphqlOperations(ctx context.Context, in *graphqlIn) (*graphqlOut, error) {
-	name, err := h.deployment(ctx, in.DeploymentPath)
+	name, err := h.findDeployment(ctx, in.DeploymentPath)
 	if err != nil {
 		return nil, err
 	}

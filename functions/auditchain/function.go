@@ -58,8 +58,8 @@ type Chainer interface {
 
 var _ Chainer = (*trail.Trail)(nil)
 
-// Handler creates the function's handler, for lambda.Start. The handler
-// returns the records that failed, so the event source needs ReportBatchItemFailures.
+// Handler creates the function's handler, for lambda.Start. The handler returns the records that failed, so the event
+// source needs ReportBatchItemFailures.
 func Handler(
 	c Chainer, log *slog.Logger,
 ) func(context.Context, events.DynamoDBEvent) (events.DynamoDBEventResponse, error) {

@@ -33,7 +33,7 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 }
 
 func (h handlers) create(ctx context.Context, in *createIn) (*mutationOut, error) {
-	return api.Respond(h.mutation)(h.service.Create(ctx, auth.OwnerFrom(ctx), customdomains.CreateInput{
+	return api.Respond(h.viewMutation)(h.service.Create(ctx, auth.OwnerFrom(ctx), customdomains.CreateInput{
 		Hostname: in.Body.Hostname, Deployment: in.Body.DeploymentName, Stage: customdomains.Stage(in.Body.Stage),
 		Alias: in.Body.IsAlias, Default: in.Body.IsDefault,
 	}))
@@ -47,7 +47,7 @@ func (h handlers) update(ctx context.Context, in *updateIn) (*mutationOut, error
 			"to detach the hostname from all it leads to")
 	}
 	notDefault := in.Body.IsDefault != nil && !*in.Body.IsDefault
-	return api.Respond(h.mutation)(h.service.Update(ctx, auth.OwnerFrom(ctx), in.Body.Hostname, in.Body.DeploymentName,
+	return api.Respond(h.viewMutation)(h.service.Update(ctx, auth.OwnerFrom(ctx), in.Body.Hostname, in.Body.DeploymentName,
 		notDefault))
 }
 
@@ -81,7 +81,7 @@ func (h handlers) cname(deployment string) *string {
 	return new(u.Hostname())
 }
 
-func (h handlers) mutation(d customdomains.Domain) mutation {
+func (h handlers) viewMutation(d customdomains.Domain) mutation {
 	m := mutation{Hostname: d.Hostname, Stage: new(string(d.Stage)), Proof: viewProof(d.Proof)}
 	if len(d.Mappings) > 0 {
 		m.DeploymentName, m.CNAME = &d.Mappings[0].Deployment, h.cname(d.Mappings[0].Deployment)

@@ -143,10 +143,12 @@ func (s *server) addTools(mcpServer *sharedmcp.Server) {
 	}))
 }
 
-// handler returns the handler of a tool. The handler checks the arguments against the schema in, calls f with them, and
+// handler returns the handler of a tool. The handler checks the arguments against inputSchema, calls f with them, and
 // returns the result of f as the result of the call.
-func handler[In any](in string, f func(context.Context, In) (any, error)) mcp.ToolHandler {
-	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(json.RawMessage(in)) })
+func handler[In any](inputSchema string, f func(context.Context, In) (any, error)) mcp.ToolHandler {
+	schema := sync.OnceValues(func() (*sharedmcp.Schema, error) {
+		return sharedmcp.CompileSchema(json.RawMessage(inputSchema))
+	})
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		compiled, err := schema()
 		if err != nil {
@@ -175,7 +177,7 @@ func handler[In any](in string, f func(context.Context, In) (any, error)) mcp.To
 	}
 }
 
-// search returns the best passages for a query. Fault: docsearch.ErrQuery.
+// search returns the best passages for a query. For an invalid query, it returns docsearch.ErrQuery.
 func (s *server) search(ctx context.Context, query string, limit int) (*searchResult, error) {
 	l, err := s.loadLibrary()
 	if err != nil {
@@ -203,7 +205,7 @@ const notCovered = "The documentation does not cover this question. The citation
 // maxNearest is the maximum number of sections that an answer cites if the documentation does not cover the question.
 const maxNearest = 3
 
-// answerQuestion returns the result of a question. Fault: docsearch.ErrQuery.
+// answerQuestion returns the result of a question. For an invalid question, it returns docsearch.ErrQuery.
 func (s *server) answerQuestion(ctx context.Context, question string) (*questionResult, error) {
 	l, err := s.loadLibrary()
 	if err != nil {

@@ -88,7 +88,7 @@ func (in *updateSubscriptionIn) patch() metering.SubscriptionPatch {
 	p := metering.SubscriptionPatch{
 		Status: metering.Status(in.Body.Status), Prorate: in.Body.Prorate,
 		Metadata: api.PatchWith(in.Body.Metadata, func(m metadata) json.RawMessage { return json.RawMessage(m) }),
-		TrialEnd: patchOf(in.Body.TrialEndDate),
+		TrialEnd: timePatch(in.Body.TrialEndDate),
 	}
 	if in.Body.PlanExternalIDs.Set && !in.Body.PlanExternalIDs.Null {
 		p.PlanExternalIDs = api.Map(in.Body.PlanExternalIDs.Value, func(id planExternalID) string { return string(id) })
@@ -96,7 +96,7 @@ func (in *updateSubscriptionIn) patch() metering.SubscriptionPatch {
 	return p
 }
 
-func patchOf(o api.Optional[timestamp]) store.Patch[time.Time] {
+func timePatch(o api.Optional[timestamp]) store.Patch[time.Time] {
 	return api.PatchWith(o, func(t timestamp) time.Time { return t.Time })
 }
 

@@ -32,7 +32,7 @@ func Bind(p installation.Parts) []api.Route {
 	return []api.Route{
 		openAPI.HandledBy(d.describe),
 		whoAmI.HandledBy(whoAmIHandler),
-		listAccounts.HandledBy(accounts),
+		listAccounts.HandledBy(listAccountsHandler),
 		platformCard.HandledBy(cardHandlers.platformCard),
 		docsCard.HandledBy(cardHandlers.docsCard),
 		aiCatalog.HandledBy(cardHandlers.catalog),
@@ -88,7 +88,7 @@ func whoAmIHandler(ctx context.Context, _ *struct{}) (*whoAmIOut, error) {
 	return &whoAmIOut{Body: caller{Sub: p.KeyID, Account: p.AccountName}}, nil
 }
 
-func accounts(ctx context.Context, in *listAccountsIn) (*listAccountsOut, error) {
+func listAccountsHandler(ctx context.Context, in *listAccountsIn) (*listAccountsOut, error) {
 	p := auth.PrincipalFrom(ctx)
 	visible := []account{{ID: p.AccountID, Name: p.AccountName}}
 	return &listAccountsOut{Body: api.Slice(visible, in.Page)}, nil

@@ -1,5 +1,5 @@
-// Command lambda is the function that CodeDeploy calls before a version of another function gets traffic.
-// It only starts package releasecheck, which has the logic. Package functions lists the functions.
+// Command lambda is the function that CodeDeploy calls before a version of another function gets traffic. It only
+// starts package releasecheck, which has the logic. Package functions lists the functions.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command lambda is the function that checks an installation from another
-// region. It only starts package syntheticcheck, which has the logic.
+// Command lambda is the function that checks an installation from another region. It only starts package
+// syntheticcheck, which has the logic.
 package main
 
 import (
