@@ -27,11 +27,11 @@ func TestResponses(t *testing.T) {
 		shopKey:         fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"shop"} }),
 		otherAccountKey: fx.CreateAccount("evil"),
 	}
-	fx.Run(t, slices.Concat(creations(c), listings(c), consumerRequests(c), keyRequests(c), managerRequests(c)))
+	fx.Run(t, slices.Concat(creationCases(c), listCases(c), consumerCases(c), keyCases(c), managerCases(c)))
 }
 
-// creations returns cases of requests that create a consumer.
-func creations(c callers) []functionstest.Case {
+// creationCases returns cases of requests that create a consumer.
+func creationCases(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{
 			"a consumer", c.fullKey, "POST", consumersPath, `{"name":"org_123"}`, 200,
@@ -93,8 +93,8 @@ func creations(c callers) []functionstest.Case {
 	}
 }
 
-// listings returns cases of requests for the list of consumers.
-func listings(c callers) []functionstest.Case {
+// listCases returns cases of requests for the list of consumers.
+func listCases(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{"the list", c.readerKey, "GET", consumersPath, "", 200, `"limit":1000,"offset":0,"total":1,"next":null}`},
 		{
@@ -157,8 +157,8 @@ func listings(c callers) []functionstest.Case {
 	}
 }
 
-// consumerRequests returns cases of requests on one consumer.
-func consumerRequests(c callers) []functionstest.Case {
+// consumerCases returns cases of requests on one consumer.
+func consumerCases(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{
 			"one consumer", c.readerKey, "GET", alicePath, "", 200,
@@ -188,8 +188,8 @@ func consumerRequests(c callers) []functionstest.Case {
 	}
 }
 
-// keyRequests returns cases of requests on the keys of a consumer.
-func keyRequests(c callers) []functionstest.Case {
+// keyCases returns cases of requests on the keys of a consumer.
+func keyCases(c callers) []functionstest.Case {
 	const secret = "s3cr3t-text-of-a-key!"
 	return []functionstest.Case{
 		{"a roll without a time", c.fullKey, "POST", alicePath + "/roll-key", `{}`, 400, "expiresOn"},
@@ -242,8 +242,8 @@ func keyRequests(c callers) []functionstest.Case {
 	}
 }
 
-// managerRequests returns cases of requests on the managers of a consumer.
-func managerRequests(c callers) []functionstest.Case {
+// managerCases returns cases of requests on the managers of a consumer.
+func managerCases(c callers) []functionstest.Case {
 	return []functionstest.Case{
 		{"list of managers", c.readerKey, "GET", alicePath + "/managers", "", 200, `"email":"Boss@example.com","sub":"boss"`},
 		{
@@ -380,8 +380,8 @@ func TestKeyLifecycle(t *testing.T) {
 	if newest.Len("data") != 5 || !newest.IsNull("data.0.expiresOn") ||
 		newest.Text("data.1.expiresOn") != "2026-03-14T00:00:00.000Z" ||
 		newest.Text("data.2.expiresOn") != "2026-01-01T00:00:00.000Z" {
-		t.Fatalf("GET keys after roll-key = %v, want 5, of which the first three expire never, 2026-03-14 and "+
-			"2026-01-01", newest)
+		t.Fatalf("GET keys after roll-key = %v, want 5, the first without an expiry, and the next two with the "+
+			"expiries 2026-03-14 and 2026-01-01", newest)
 	}
 	if fx.accepts(first.Text("key")) {
 		t.Fatal("accepts(first key) after roll-key = true, want false")
