@@ -103,7 +103,7 @@ func (f fuzzer) request(t *testing.T, d api.Declaration, valid events.Request, n
 	parameters := events.Parameters(d)
 	switch n := f.IntN(4); {
 	case n == 0 && len(parameters) > 0:
-		fuzzed := events.Names{parameters[f.IntN(len(parameters))]: f.name()}
+		fuzzed := events.Names{parameters[f.IntN(len(parameters))]: f.randomText()}
 		for name, value := range names {
 			if fuzzed[name] == "" {
 				fuzzed[name] = value
@@ -111,17 +111,17 @@ func (f fuzzer) request(t *testing.T, d api.Declaration, valid events.Request, n
 		}
 		path, _ = requestTarget(t, d, valid, fuzzed)
 	case n <= 1 || !d.TakesBody:
-		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + f.query()
+		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + f.randomQuery()
 	case n == 2:
-		body = f.field(body)
+		body = f.changeField(body)
 	default:
-		body = f.body()
+		body = f.randomBody()
 	}
 	return path, body
 }
 
-// name returns a random text for a path parameter, a query or a JSON string.
-func (f fuzzer) name() string {
+// randomText returns a random text for a path parameter, a query or a JSON string.
+func (f fuzzer) randomText() string {
 	candidates := []string{
 		"&", "<", "é", "İ", "😀", "a", "%", "..%2F", "$bulk", "{}", "\x00", "\u202e", "\ufffd", "null",
 		"bckt_0123456789ABCDEFGHIJKLMNOPQRSTUV", "00000000-0000-0000-0000-000000000000",
@@ -129,12 +129,12 @@ func (f fuzzer) name() string {
 	return strings.Repeat(pick(f, candidates), []int{1, 1, 2, 64, 256, 600, 700, 100_000}[f.IntN(8)])
 }
 
-func (f fuzzer) query() string {
+func (f fuzzer) randomQuery() string {
 	names := []string{
 		"limit", "offset", "key-format", "include-api-keys", "manager-email", "with-api-key", "accountName",
-		"tag", "tag.", "tag.plan", "tag." + f.name(), f.name(),
+		"tag", "tag.", "tag.plan", "tag." + f.randomText(), f.randomText(),
 	}
-	values := []string{"", "-1", "0", "1e3", "99999999999999999999", "true", "visible", "gold", "\x01", f.name()}
+	values := []string{"", "-1", "0", "1e3", "99999999999999999999", "true", "visible", "gold", "\x01", f.randomText()}
 	var out []string
 	for range 1 + f.IntN(4) {
 		out = append(out, url.QueryEscape(names[f.IntN(len(names))])+"="+url.QueryEscape(values[f.IntN(len(values))]))
@@ -142,11 +142,11 @@ func (f fuzzer) query() string {
 	return strings.Join(out, "&")
 }
 
-// field returns a body with another value for one of its fields, or with an additional field.
-func (f fuzzer) field(body string) string {
+// changeField returns a body with another value for one of its fields, or with an additional field.
+func (f fuzzer) changeField(body string) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(body), &fields) != nil {
-		return "[" + f.value() + "]"
+		return "[" + f.randomJSON() + "]"
 	}
 	names := []string{
 		"name", "description", "tags", "metadata", "managers", "key", "expiresOn", "value", "isSecret",
@@ -156,7 +156,7 @@ func (f fuzzer) field(body string) string {
 		names = append(names, name, name, name)
 	}
 	slices.Sort(names)
-	fields[names[f.IntN(len(names))]] = json.RawMessage(f.value())
+	fields[names[f.IntN(len(names))]] = json.RawMessage(f.randomJSON())
 	out, err := json.Marshal(fields)
 	if err != nil {
 		panic(err)
@@ -164,27 +164,27 @@ func (f fuzzer) field(body string) string {
 	return string(out)
 }
 
-// value returns random JSON.
-func (f fuzzer) value() string {
+// randomJSON returns a random JSON value.
+func (f fuzzer) randomJSON() string {
 	if f.IntN(3) > 0 {
 		return pick(f, fuzzValues)
 	}
-	name, err := json.Marshal(f.name())
+	text, err := json.Marshal(f.randomText())
 	if err != nil {
 		panic(err)
 	}
-	return strings.ReplaceAll(pick(f, []string{"NAME", "{NAME:1}", `{NAME:"\u0000"}`}), "NAME", string(name))
+	return strings.ReplaceAll(pick(f, []string{"TEXT", "{TEXT:1}", `{TEXT:"\u0000"}`}), "TEXT", string(text))
 }
 
-// body returns a random text for a body.
-func (f fuzzer) body() string {
+// randomBody returns a random text for a body.
+func (f fuzzer) randomBody() string {
 	if f.IntN(2) > 0 {
 		return pick(f, fuzzBodies)
 	}
-	return strings.ReplaceAll(pick(f, []string{"VALUE", "[VALUE]", `{"x":VALUE}`}), "VALUE", f.value())
+	return strings.ReplaceAll(pick(f, []string{"VALUE", "[VALUE]", `{"x":VALUE}`}), "VALUE", f.randomJSON())
 }
 
-func pick(s fuzzer, values []string) string { return values[s.IntN(len(values))] }
+func pick(f fuzzer, values []string) string { return values[f.IntN(len(values))] }
 
 var (
 	fuzzValues = []string{

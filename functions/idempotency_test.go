@@ -294,15 +294,17 @@ func TestConcurrentAttemptsAreOneChange(t *testing.T) {
 	})
 }
 
-// disturbances is a table with random disturbances: calls fail, and other attempts of the request run before a
-// transaction.
+// disturbances are random disturbances of a table: calls fail, and other attempts of the request run before a
+// transaction. There are none if random is nil.
 type disturbances struct {
 	failingBackend
 	// readMu serializes reads, because services make some of them concurrently.
-	readMu            sync.Mutex
-	random            *rand.Rand
-	depth             int
+	readMu sync.Mutex
+	random *rand.Rand
+	// concurrentAttempt makes another attempt of the request. depth is the number of such attempts in progress, one inside
+	// the other.
 	concurrentAttempt func()
+	depth             int
 }
 
 // disturb decides randomly whether the current call fails.

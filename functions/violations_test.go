@@ -206,7 +206,7 @@ func (rg requestGenerator) random(r *rand.Rand, targets, bodies []changedRequest
 	case len(bodies) > 0 && r.IntN(3) > 0:
 		out.body = bodies[r.IntN(len(bodies))].body
 	case rg.d.TakesBody:
-		out.body = fuzzer{r}.body()
+		out.body = fuzzer{r}.randomBody()
 	}
 	return out
 }

@@ -273,7 +273,7 @@ func TestOldBuildsAreRemovedFromTheBucket(t *testing.T) {
 func TestFailedBuildsAreCleanedUp(t *testing.T) {
 	inBubble(t, func(fx *fixture) {
 		servedStatus := fx.deploy("main", pack(fx, simpleProject("https://one.example.com")))
-		time.Sleep(3 * time.Hour) // the Clean after the successful build runs too early to remove the failed builds
+		time.Sleep(3 * time.Hour) // the cleaner after the successful build runs too early to remove the failed builds
 		for n := range 3 {
 			fx.deploy("main", pack(fx, simpleProject(fmt.Sprintf("$env(UNSET_%d)", n))))
 		}

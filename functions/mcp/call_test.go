@@ -63,8 +63,8 @@ func TestCallSendsAllArguments(t *testing.T) {
 	}
 }
 
-// TestServerMatchesItsCard checks that the server has the name and version of its card. It also checks that shared
-// caches must not store a response, because it depends on the key, that the response is not streamed, and that a
+// TestServerMatchesItsCard checks that the server has the name and version of its card. It also checks that a response
+// forbids shared caches to store it, because it depends on the key, that the response is not streamed, and that a
 // message that is not JSON gets 415.
 func TestServerMatchesItsCard(t *testing.T) {
 	fx := newFixture(t)

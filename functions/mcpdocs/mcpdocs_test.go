@@ -239,8 +239,8 @@ func TestFirstSearchIsSemantic(t *testing.T) {
 	checkOutputSchema(t, fx, "search-gatewright-docs", r)
 }
 
-// TestServerMatchesItsCard checks that the server has the name and the version of its card, and that no cache stores
-// the response.
+// TestServerMatchesItsCard checks that the server has the name and the version of its card, and that the response
+// forbids caches to store it.
 func TestServerMatchesItsCard(t *testing.T) {
 	fx := functionstest.New(t, mcpdocs.Bind)
 	card := servercards.Docs()

@@ -207,7 +207,7 @@ func TestOtherMethodsAreNotAllowed(t *testing.T) {
 	}
 }
 
-// TestAuthenticatedResponsesAreNotCached checks that caches must not store responses that depend on the caller.
+// TestAuthenticatedResponsesAreNotCached checks that responses that depend on the caller forbid caches to store them.
 func TestAuthenticatedResponsesAreNotCached(t *testing.T) {
 	fx, fullKey := newFixture(t)
 	for _, path := range []string{whoAmI, accountsPath} {
