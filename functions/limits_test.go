@@ -186,9 +186,9 @@ func TestRequestLimitAppliesToEveryOperation(t *testing.T) {
 		if records := newAuditRecords(fx, before); len(records) > 0 {
 			t.Errorf("audit records of the refusal = %+v, want none", records)
 		}
-		otherKey := fx.CreateAccount("initech")
+		otherAccountKey := fx.CreateAccount("initech")
 		fx.SetLimit("initech", limits.Requests, 1)
-		if resp := fx.Call(otherKey, d.Method, strings.Replace(path, "acme", "initech", 1),
+		if resp := fx.Call(otherAccountKey, d.Method, strings.Replace(path, "acme", "initech", 1),
 			body); resp.Status == http.StatusTooManyRequests {
 			t.Errorf("request of another account = %d %s, want no 429", resp.Status, resp.Body)
 		}

@@ -195,7 +195,7 @@ func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.Book) (out vi
 		withObjects, key, fullKey := setup(t)
 		withoutObjects, otherKey, _ := setup(t)
 		if key != otherKey {
-			t.Fatalf("keys of the two fixtures = %s and %s, want one", key, otherKey)
+			t.Fatalf("keys of the two fixtures = %s and %s, want the same key", key, otherKey)
 		}
 		if c.owner != "acme" {
 			fullKey = withObjects.CreateAccount(c.owner)
