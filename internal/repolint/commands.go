@@ -12,16 +12,16 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 	makeHelp   = regexp.MustCompile(`(?m)^([a-z][a-z-]*):.*## \S`)
 	makeCall   = regexp.MustCompile(`\bmake ([a-z][a-z-]*)\b`)
-	// makeCallLine matches a call of make with variables, such as STAGE=dev, all in one group.
+	// makeCallLine matches a call of make with variables, such as STAGE=dev. Its group contains all variables of the call.
 	makeCallLine = regexp.MustCompile(`\bmake [a-z][a-z-]*((?: +[A-Z][A-Z_]*=(?:'[^']*'|"[^"]*"|[^\s'"` + "`" + `]*))+)`)
 	makeVariable = regexp.MustCompile(`(?:^| )([A-Z][A-Z_]*)=`)
 	makeUses     = regexp.MustCompile(`\$[({](?:value )?([A-Z][A-Z_]*)\b`)
-	indented     = regexp.MustCompile(`(?m)^ {4,}make .*$`)
+	indentedMake = regexp.MustCompile(`(?m)^ {4,}make .*$`)
 )
 
 // MakeTargets reports each `make target` in the code of a document that is not a target of the Makefile, each variable
 // in such a call that the Makefile does not use, and each target without the line that `make help` shows. It ignores
-// variables that begin with AWS, because programs that the targets run read them.
+// variables that begin with AWS_, because the programs that the targets run read them.
 func MakeTargets(t *Tree) (found []Finding) {
 	targets, helped := submatches(makeTarget, t.Texts["Makefile"]), submatches(makeHelp, t.Texts["Makefile"])
 	used := submatches(makeUses, t.Texts["Makefile"])
@@ -33,7 +33,7 @@ func MakeTargets(t *Tree) (found []Finding) {
 	for name, text := range t.markdown() {
 		prose := blank(fence, text)
 		code := strings.Join(slices.Concat(fence.FindAllString(text, -1), inlineCode.FindAllString(prose, -1),
-			indented.FindAllString(prose, -1)), "\n")
+			indentedMake.FindAllString(prose, -1)), "\n")
 		for _, call := range makeCallLine.FindAllStringSubmatch(code, -1) {
 			for variable := range submatches(makeVariable, call[1]) {
 				if !used[variable] && !strings.HasPrefix(variable, "AWS_") {
@@ -41,9 +41,9 @@ func MakeTargets(t *Tree) (found []Finding) {
 				}
 			}
 		}
-		for call := range submatches(makeCall, code) {
-			if !targets[call] {
-				found = append(found, Finding{Path: name, Text: "make " + call + ": the Makefile has no such target"})
+		for target := range submatches(makeCall, code) {
+			if !targets[target] {
+				found = append(found, Finding{Path: name, Text: "make " + target + ": the Makefile has no such target"})
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func MakeTargets(t *Tree) (found []Finding) {
 
 var npmFolder = regexp.MustCompile(`\bnpm ci --prefix ([\w./-]*\w)`)
 
-// NpmFolders reports each call of `npm ci` with a folder, in any text file, if the folder has no package-lock.json.
+// NpmFolders reports each `npm ci --prefix FOLDER` in any text file if the folder has no package-lock.json.
 func NpmFolders(t *Tree) (found []Finding) {
 	for name, text := range t.Texts {
 		for _, at := range npmFolder.FindAllStringSubmatchIndex(text, -1) {
@@ -72,8 +72,8 @@ var (
 	portable   = regexp.MustCompile(`(?m)^PORTABLE := ((?:.*\\\n)*.*)$`)
 )
 
-// Systems reports each package with files for one operating system, unless `make cross` compiles the package and its
-// tests for all systems.
+// Systems reports each file for one operating system, unless its package is in the list PORTABLE of the Makefile:
+// `make cross` compiles these packages and their tests for all systems.
 func Systems(t *Tree) (found []Finding) {
 	compiled := map[string]bool{}
 	if list := portable.FindStringSubmatch(t.Texts["Makefile"]); list != nil {
@@ -101,14 +101,14 @@ func Architectures(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.Files {
 			if architectureFile.MatchString(name) {
-				found = append(found, Finding{Path: name, Text: "is for one architecture, and make check looks at each system " +
-					"for one of them: CHECKED in the Makefile"})
+				found = append(found, Finding{Path: name, Text: "is for one architecture, but make check checks each system " +
+					"for only one (CHECKED in the Makefile)"})
 			}
 			for _, group := range file.Comments {
 				for _, c := range group.List {
 					if architectureTag.MatchString(c.Text) {
-						found = append(found, Finding{name, t.line(c.Pos()), "is for one architecture, and make check looks at each " +
-							"system for one of them: CHECKED in the Makefile"})
+						found = append(found, Finding{name, t.line(c.Pos()), "is for one architecture, but make check checks each " +
+							"system for only one (CHECKED in the Makefile)"})
 					}
 				}
 			}
@@ -148,7 +148,7 @@ func Foreign(t *Tree) (found []Finding) {
 		for _, at := range foreign.FindAllStringIndex(text, -1) {
 			found = append(found, Finding{
 				name, 1 + strings.Count(text[:at[0]], "\n"),
-				text[at[0]:at[1]] + ": no machine's path and no registry's host",
+				text[at[0]:at[1]] + ": the path of one machine or the host of a registry: leave it out",
 			})
 		}
 	}
@@ -177,7 +177,7 @@ func LinterReasons(t *Tree) (found []Finding) {
 	}
 	for _, m := range linterLine.FindAllStringSubmatch(list, -1) {
 		if m[2] == "" {
-			found = append(found, Finding{Path: name, Text: m[1] + " has no reason beside it"})
+			found = append(found, Finding{Path: name, Text: m[1] + " has no reason next to it"})
 		}
 	}
 	return found
@@ -188,8 +188,8 @@ var (
 	enabledLinter = regexp.MustCompile(`(?m)^    - ([a-z0-9]+)`)
 )
 
-// Directives reports each exception from a linter that is not enabled: such an exception suppresses nothing, and
-// misleads people about the rules of the repository.
+// Directives reports each //nolint comment that names a linter that is not enabled: such a comment suppresses nothing,
+// and misleads people about the rules of the repository.
 func Directives(t *Tree) (found []Finding) {
 	running := submatches(enabledLinter, enabled.FindString(t.Texts[".golangci.yml"]))
 	for _, p := range t.Packages {
@@ -217,8 +217,9 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
 )
 
-// RunPatterns reports each `go test -run` in a document, in the Makefile or in a Go file if a part of its pattern
-// matches no test. Such a command succeeds without running the test that it names.
+// RunPatterns reports each `go test -run` in a document, in the Makefile or in a Go file if no test of the repository
+// has a name that contains a part of the pattern. Parts are separated by "|". Such a command succeeds without running
+// the test that it names.
 func RunPatterns(t *Tree) (found []Finding) {
 	var tests []string
 	for name, text := range t.Texts {

@@ -16,7 +16,7 @@ var buildFlag = regexp.MustCompile(
 	`(?:^|[\s"'=])(-(?:trimpath|tags|modfile|overlay|race|msan|asan|gcflags|asmflags|installsuffix|buildmode|pgo)\b)|` +
 		`\b((?:CGO_ENABLED|GOFLAGS|GOEXPERIMENT|GOAMD64|GOARM64|GOWORK) *:?=)`)
 
-// ownFlags are the Go files that are allowed to contain such a flag, each with its reason.
+// ownFlags contains the flags that each listed Go file is allowed to contain. The comment of each file says why.
 var ownFlags = map[string][]string{
 	// the pages of the manual need cobra's generator, so two packages are compiled twice
 	"cmd/gatewright/version_test.go":       {"-tags"},
@@ -29,22 +29,23 @@ var ownFlags = map[string][]string{
 	"internal/bench/checkout.go": {"GOFLAGS="},
 }
 
-// makeDeclares matches the lines of the Makefile that can have such a flag: the declarations of the flags, and the
-// commands for the race detector, which needs cgo, and for the manual.
-var makeDeclares = regexp.MustCompile(
+// makeFlagLines matches the lines of the Makefile that can have such a flag: the declarations of the flags, the
+// commands for the race detector, which needs cgo, the command for the manual, and comments.
+var makeFlagLines = regexp.MustCompile(
 	`^(BUILD_FLAGS := -trimpath -tags=lambda\.norpc|export CGO_ENABLED := 0|export GOFLAGS := .*|` +
 		`race: export CGO_ENABLED := 1|\t+go test -race .*|.*&& go test -race .*|` +
 		`.*\bgo run -tags=man \./cmd/gatewright .*|#.*)$`)
 
-// BuildFlags reports flags with which the go command would compile packages again that another command has already
-// compiled. The Makefile declares one set of flags for all commands. Other flags need a reason in ownFlags.
+// BuildFlags reports other build flags than those that the Makefile declares for all commands. With other flags, the go
+// command would compile packages again that an earlier command has compiled. Other flags in a Go file need an entry in
+// ownFlags.
 func BuildFlags(t *Tree) (found []Finding) {
 	for name, text := range t.Texts {
 		if base := path.Base(name); base != "Makefile" && path.Ext(name) != ".sh" && !strings.HasPrefix(name, ".ci/") {
 			continue
 		}
 		for i, line := range strings.Split(text, "\n") {
-			if name == "Makefile" && makeDeclares.MatchString(strings.TrimLeft(line, "@")) {
+			if name == "Makefile" && makeFlagLines.MatchString(strings.TrimLeft(line, "@")) {
 				continue
 			}
 			for _, flag := range flags(line) {

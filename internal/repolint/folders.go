@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// topFolders returns the folders of the repository that have Go packages with imports, in the order of dependencies.
-// Code in a folder imports only packages of its own folder and of earlier ones.
+// topFolders returns the top-level folders whose Go packages import other top-level folders, or are imported by them,
+// in the order of dependencies. Code in a folder imports only packages of its own folder and of earlier ones.
 func topFolders() []string {
 	return []string{
 		"shared", "docs", "console", "events", "functions", "infra", "local", "client", "cmd", "packaging",
@@ -50,8 +50,9 @@ func FolderOrder(t *Tree) (found []Finding) {
 	return found
 }
 
-// Layers reports packages of shared that are in no layer, imports from a layer to a later one, and pairs of layers without a rule
-// of depguard. depguard does not read generated files and files for other systems: this rule reads all files except tests.
+// Layers reports packages of shared that are in no layer, imports from a layer to a later one, and pairs of layers
+// without a rule of depguard. depguard reads neither generated files nor files for other systems: this rule reads all
+// files except tests.
 func Layers(t *Tree) []Finding {
 	order := layers()
 	found := unlistedLayers(t, order)
@@ -92,14 +93,14 @@ func unlistedLayers(t *Tree, order []string) (found []Finding) {
 
 // missingLinterRules reports pairs of layers without a rule of depguard.
 func missingLinterRules(t *Tree, order []string) (found []Finding) {
-	const linters = ".golangci.yml"
+	const linterConfig = ".golangci.yml"
 	for i, earlier := range order {
 		for _, later := range order[i+1:] {
 			denied := fmt.Sprintf("            - pkg: %s/shared/%s\n              desc: shared/%s stands after shared/%s\n",
 				Module, later, later, earlier)
-			if !strings.Contains(t.Texts[linters], denied) {
-				found = append(found, Finding{Path: linters, Text: fmt.Sprintf("depguard lets shared/%s import shared/%s: add to "+
-					"the rule shared-%s\n%s", earlier, later, earlier, denied)})
+			if !strings.Contains(t.Texts[linterConfig], denied) {
+				found = append(found, Finding{Path: linterConfig, Text: fmt.Sprintf("depguard lets shared/%s import shared/%s: "+
+					"add to the rule shared-%s\n%s", earlier, later, earlier, denied)})
 			}
 		}
 	}
@@ -130,7 +131,8 @@ func layerIndex(order []string, layer string) int {
 }
 
 // UncheckedImports reports imports of packages that Read leaves out, such as packages in testdata, because no rule would
-// check the imports of such packages. Tests are exempt: they can import packages that a build has written.
+// check the imports of such packages. Imports of the copies of libraries are exempt. Tests are exempt too: they can
+// import packages that a build has written.
 func UncheckedImports(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.Files {
@@ -148,7 +150,7 @@ func UncheckedImports(t *Tree) (found []Finding) {
 }
 
 // FolderImports returns the imports between top-level folders as a text, with one pair of folders in each line, in the
-// order of topFolders. Pairs that only tests import are at the end.
+// order of topFolders. Imports that only tests have are at the end.
 func FolderImports(t *Tree) string {
 	all := folderImports(t)
 	var b strings.Builder
@@ -171,11 +173,11 @@ func FolderImports(t *Tree) string {
 // folderImport is an import of a package in one top-level folder by a package in another.
 type folderImport struct {
 	from, to string
-	// test reports whether a file with tests has the import.
+	// test reports whether a test file has the import. If other files have the same import, it is a second folderImport.
 	test bool
 }
 
-// folderImports returns the imports between top-level folders, each with the name of a file that has such an import.
+// folderImports returns the imports between top-level folders, each with the path of a file that has the import.
 func folderImports(t *Tree) map[folderImport]string {
 	all := map[folderImport]string{}
 	for _, p := range t.Packages {

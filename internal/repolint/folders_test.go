@@ -159,7 +159,7 @@ func wantFinding(t *testing.T, found []Finding, want string) {
 func TestListedPathsExist(t *testing.T) {
 	tree := readRepository(t)
 	lists := map[string][]string{
-		"topFolders": topFolders(), "layers": {}, "servedFolders": servedFolders(), "linksAllGroups": linksAllGroups,
+		"topFolders": topFolders(), "layers": {}, "servedFolders": servedFolders(), "mayLinkAllGroups": mayLinkAllGroups,
 		"storeDir": {storeDir}, "thirdParty": {thirdParty},
 		"components": slices.Collect(maps.Keys(components)), "ownFlags": slices.Collect(maps.Keys(ownFlags)),
 		"mayReadBodies":   slices.Collect(maps.Keys(mayReadBodies())),

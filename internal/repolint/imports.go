@@ -59,8 +59,8 @@ func ReadGraph(ctx context.Context, root string) (Graph, error) {
 // boundary lists the packages that no package in a folder of the module may depend on, directly or indirectly. depguard
 // checks direct imports (.golangci.yml); these rules also find dependencies through a chain of allowed imports.
 type boundary struct {
-	from   string
-	denied []string
+	from   string   // the folder, relative to the module
+	denied []string // import paths: packages at and below them are denied
 	reason string
 }
 
@@ -74,7 +74,7 @@ func boundaries() []boundary {
 		{
 			thirdParty,
 			sharedFolders(layers()),
-			"a copy of a library imports what its module imports",
+			"a copy of a library imports only what the original imports, and no layer of shared",
 		},
 		{
 			"client",
@@ -109,8 +109,8 @@ func boundaries() []boundary {
 // testHelpers is the folder with the helpers for tests of all folders.
 const testHelpers = Module + "/shared/testing"
 
-// isProgram reports whether a package in the folder dir is a program of the product: a command, a function, or the
-// local run.
+// isProgram reports whether the package is a program of the product: a command, a function, or the local run. dir is
+// the package's folder.
 func (l *Linked) isProgram(dir string) bool {
 	return l.Name == "main" && (dir == "local" || within(dir, "cmd") || within(dir, "functions"))
 }
@@ -123,9 +123,9 @@ func sharedFolders(names []string) (folders []string) {
 	return folders
 }
 
-// linksAllGroups are the main packages that may link all groups: the tools of mcp are the operations of all groups, and
-// releasecheck calls all functions.
-var linksAllGroups = []string{"functions/mcp/lambda", "functions/releasecheck/lambda"}
+// mayLinkAllGroups are the main packages that may link all groups: the MCP server offers the operations of all groups
+// as tools, and releasecheck calls all functions.
+var mayLinkAllGroups = []string{"functions/mcp/lambda", "functions/releasecheck/lambda"}
 
 // Boundaries reports each package that violates a boundary of its folder, programs that link helpers of tests, and
 // groups that depend on one another.
@@ -151,11 +151,11 @@ func (g Graph) Boundaries() (found []Finding) {
 			found = append(found, Finding{Path: dir, Text: "reaches " + p.Deps[i] + ": no program of the product links " +
 				"helpers of tests (shared/README.md)"})
 		}
-		if group := groupOf(p.ImportPath); group != "" && !slices.Contains(linksAllGroups, dir) {
+		if group := groupOf(p.ImportPath); group != "" && !slices.Contains(mayLinkAllGroups, dir) {
 			for _, dep := range p.Deps {
 				if other := groupOf(dep); other != "" && other != group {
 					found = append(found,
-						Finding{Path: dir, Text: "reaches functions/" + other + ": what two groups need belongs into shared"})
+						Finding{Path: dir, Text: "reaches functions/" + other + ": code that two groups need belongs in shared"})
 				}
 			}
 		}
@@ -189,7 +189,7 @@ func (g Graph) Functions() []string {
 
 // Dependencies lists what a function links, except the standard library: packages of this module, and then the paths of
 // other modules. Versions are left out, because they are in go.mod. The first list is for the function's package. The
-// next lists have what its Lambda and its container add.
+// next lists have only what its Lambda links in addition, and what its container links in addition to both.
 func (g Graph) Dependencies(function string) string {
 	var b strings.Builder
 	b.WriteString("# What this function links; `make goldens` writes it (internal/repolint).\n")

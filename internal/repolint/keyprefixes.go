@@ -12,20 +12,20 @@ import (
 	"strings"
 )
 
-// storeDir is the package whose type KeyPrefix names families of the table's keys.
+// storeDir is the folder of package store. Each constant of its type KeyPrefix names a family of the table's keys.
 const storeDir = "shared/core/store"
 
 // KeyPrefixes reports each store.KeyPrefix that could collide with another one. A key prefix must be a constant with a
 // unique text that needs no escaping, and a comment must describe its access pattern.
 //
 // Keys must begin with a key prefix: KeyPrefixes also reports a store.Key that is a literal, and a partition that
-// begins with a string, because they could collide with the key prefix of any package. In package store and below, the
-// rule checks only the declared key prefixes.
+// begins with a string literal, because they could collide with the key prefix of any package. In package store and
+// below, the rule checks only the declared key prefixes.
 //
-// The rule finds key prefixes and keys by their type in the source. It does not find a string constant that becomes a
-// key prefix without a conversion, because it is the argument of a function.
+// The rule finds key prefixes and keys by their type in the source. It does not find an untyped string constant that is
+// passed to a parameter of type store.KeyPrefix, because it becomes a key prefix without a conversion.
 func KeyPrefixes(t *Tree) (found []Finding) {
-	owners := map[string]string{} // the file that declares each text
+	owners := map[string]string{} // the first file that declares each text
 	for _, p := range t.Packages {
 		sources := p.sources()
 		inStore := p.Dir == storeDir || strings.HasPrefix(p.Dir, storeDir+"/")
@@ -81,7 +81,8 @@ func isText(e ast.Expr) bool {
 	return false
 }
 
-// storeType returns a function that reports whether an expression in the file refers to name of package store.
+// storeType returns a function that reports whether an expression in the file refers to the identifier name of package
+// store.
 func storeType(p Package, file *ast.File, name string) func(ast.Expr) bool {
 	qualifier := ""
 	for _, spec := range file.Imports {
@@ -113,14 +114,14 @@ type keyPrefix struct {
 
 // prefixesOf returns the key prefixes in a declaration.
 func prefixesOf(decl *ast.GenDecl, isPrefix func(ast.Expr) bool) (all []keyPrefix) {
-	repeated := false // a constant without type and value repeats the one above
+	isPrefixSpec := false // a constant without type and value repeats those of the constant above
 	for _, spec := range decl.Specs {
 		v, ok := spec.(*ast.ValueSpec)
 		if !ok {
 			continue
 		}
-		repeated = isPrefix(v.Type) || repeated && v.Type == nil && len(v.Values) == 0
-		if !repeated {
+		isPrefixSpec = isPrefix(v.Type) || isPrefixSpec && v.Type == nil && len(v.Values) == 0
+		if !isPrefixSpec {
 			continue
 		}
 		for i, name := range v.Names {

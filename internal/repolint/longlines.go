@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxColumns is the maximum length of a line of code in columns. A tab counts as one column. Comments may have 150
-// (.golangci.yml).
+// maxColumns is the maximum length of a line of code in columns. A tab counts as one column. Lines with only a comment
+// have no limit.
 const maxColumns = 120
 
 // taggedField matches a line that declares a field with a tag. A tag is one literal, which cannot be divided between
@@ -21,7 +21,7 @@ var taggedField = regexp.MustCompile("^\t+\\w.*`\\w+:\".*\"`$")
 // columns. It returns texts of the form "path count", sorted. Files without such lines are left out. Fields with a tag
 // do not count.
 func LongLines(t *Tree) (lines []string) {
-	for name, found := range longLines(t) {
+	for name, found := range longLinesByFile(t) {
 		lines = append(lines, fmt.Sprintf("%s %d", name, len(found)))
 	}
 	slices.Sort(lines)
@@ -36,7 +36,7 @@ func MoreLongLines(t *Tree, previous []string) (found []Finding) {
 		name, count, _ := strings.Cut(line, " ")
 		allowed[name], _ = strconv.Atoi(count)
 	}
-	for name, current := range longLines(t) {
+	for name, current := range longLinesByFile(t) {
 		if len(current) > allowed[name] {
 			found = append(found, current...)
 		}
@@ -44,7 +44,8 @@ func MoreLongLines(t *Tree, previous []string) (found []Finding) {
 	return found
 }
 
-func longLines(t *Tree) map[string][]Finding {
+// longLinesByFile returns a finding for each line that LongLines counts, by the file's path.
+func longLinesByFile(t *Tree) map[string][]Finding {
 	all := map[string][]Finding{}
 	t.eachFile(func(name string, _ *ast.File) {
 		n := 0

@@ -17,7 +17,8 @@ const maxAlternatives = 4
 // maxAlternatives alternatives. A message needs no "want" if the condition is that an error is not nil, and the message shows the error.
 //
 // Messages reads only the syntax. It treats every method with the name Errorf, Fatalf, Error or Fatal as a method of
-// package testing, except methods of loggers.
+// package testing, except functions of package fmt and methods of loggers. It ignores an Error or Fatal whose first
+// argument contains no string literal.
 func Messages(t *Tree) (found []Finding) {
 	t.eachFile(func(name string, file *ast.File) {
 		var conditions []*ast.IfStmt // the if statements whose bodies contain the current node
@@ -78,8 +79,8 @@ func messageProblem(text string, condition ast.Expr) string {
 	return `the failure message does not say what was wanted: write "call = result, want expected"`
 }
 
-// failureMessage returns the source of a call's arguments. It returns false if the call does not fail a test with a
-// text.
+// failureMessage returns the source of a call's arguments if the call fails a test with a message. Otherwise, it
+// returns false.
 func failureMessage(call *ast.CallExpr) (text string, ok bool) {
 	f, isSelector := call.Fun.(*ast.SelectorExpr)
 	if !isSelector || len(call.Args) == 0 {
@@ -124,7 +125,8 @@ func hasText(e ast.Expr) (has bool) {
 	return has
 }
 
-// alternatives returns the number of operands of || in a condition.
+// alternatives returns the number of alternatives in a condition: one more than it has operators ||. It returns 0 for
+// no condition.
 func alternatives(condition ast.Expr) int {
 	if condition == nil {
 		return 0

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// The programs whose modules are compared. The first `make run` waits until everything that localFolder links is
-// compiled.
 const (
+	// The folders of the programs whose modules are compared. `make run` starts the program in localFolder. The first
+	// `make run` waits until everything that this program links is compiled.
 	serverFolder = "cmd/gatewright-server"
 	localFolder  = "local"
-	// ServerModules is the file with the modules that the server is allowed to link, one a line.
+	// ServerModules is the path of the file with the modules that the server is allowed to link, one per line.
 	ServerModules = "internal/repolint/testdata/server-modules.txt"
 )
 
 // Modules compares the modules that the server links with the list of allowed modules, in both directions. It also reports each module
 // that `make run` links in addition to the server's.
 //
-// The list is edited by hand and is not a golden file, so that `make goldens` cannot add a module. Once the server had
-// a third more code than it needs, and nobody had noticed.
+// The list is edited by hand and is not a golden file, so that `make goldens` cannot add a module. The server once grew
+// by a third because of modules that it did not need, and nobody noticed.
 func (g Graph) Modules(list string) (found []Finding) {
 	allowed := strings.Fields(list)
 	linked := g.modules(serverFolder)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// copyMethods are the types of the standard library with a method that io.Copy uses instead of another one. It calls
-// WriteTo of a source instead of Read (replacesRead), and ReadFrom of a destination instead of Write (replacesWrite).
+// copyMethods contains the types of the standard library that have WriteTo or ReadFrom. io.Copy calls WriteTo of a
+// source instead of Read (replacesRead), and ReadFrom of a destination instead of Write (replacesWrite).
 var copyMethods = map[string]struct{ replacesRead, replacesWrite bool }{
 	"os.File":          {true, true},
 	"net.TCPConn":      {true, true},
@@ -44,11 +44,11 @@ func PromotedCopies(t *Tree) (found []Finding) {
 				}
 				own := methods[spec.Name.Name]
 				for _, embedded := range embeddedTypes(spec) {
-					has := copyMethods[embedded]
-					if has.replacesRead && own["Read"] && !own["WriteTo"] ||
-						has.replacesWrite && own["Write"] && !own["ReadFrom"] {
+					promoted := copyMethods[embedded]
+					if promoted.replacesRead && own["Read"] && !own["WriteTo"] ||
+						promoted.replacesWrite && own["Write"] && !own["ReadFrom"] {
 						found = append(found, Finding{path, t.line(spec.Pos()), spec.Name.Name + " embeds " + embedded +
-							", whose WriteTo or ReadFrom io.Copy uses instead of this type's Read or Write: name the field"})
+							", whose WriteTo or ReadFrom io.Copy uses instead of this type's Read or Write: do not embed it"})
 					}
 				}
 			}
@@ -63,7 +63,8 @@ func receiverType(f *ast.FuncDecl) string {
 	return name
 }
 
-// embeddedTypes returns the types that a struct embeds, such as "os.File", also those by a pointer.
+// embeddedTypes returns the types that a struct embeds, such as "os.File". If the struct embeds a pointer, the type is
+// returned without the "*".
 func embeddedTypes(spec *ast.TypeSpec) (names []string) {
 	s, ok := spec.Type.(*ast.StructType)
 	if !ok {

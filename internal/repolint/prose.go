@@ -15,7 +15,8 @@ var (
 	inlineCode = regexp.MustCompile("`[^`\n]+`")
 	headings   = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *#*$`)
 	inlineLink = regexp.MustCompile(`\]\(<?([^)\s>]+)>?[^)]*\)`)
-	referenced = regexp.MustCompile(`(?m)^ {0,3}\[[^\]]+\]: *<?([^\s>]+)>?`)
+	// linkDefinition matches the definition of a link's target: [name]: target.
+	linkDefinition = regexp.MustCompile(`(?m)^ {0,3}\[[^\]]+\]: *<?([^\s>]+)>?`)
 )
 
 // Links reports each link from a Markdown file to a file of the repository that does not exist, or to a heading that
@@ -23,10 +24,10 @@ var (
 func Links(t *Tree) (found []Finding) {
 	for name, text := range t.markdown() {
 		prose := inlineCode.ReplaceAllString(blank(fence, text), "")
-		for _, pattern := range []*regexp.Regexp{inlineLink, referenced} {
+		for _, pattern := range []*regexp.Regexp{inlineLink, linkDefinition} {
 			for _, at := range pattern.FindAllStringSubmatchIndex(prose, -1) {
 				target := prose[at[2]:at[3]]
-				if problem := t.broken(name, target); problem != "" {
+				if problem := t.linkProblem(name, target); problem != "" {
 					found = append(found, Finding{name, 1 + strings.Count(prose[:at[2]], "\n"), target + ": " + problem})
 				}
 			}
@@ -35,8 +36,9 @@ func Links(t *Tree) (found []Finding) {
 	return found
 }
 
-// broken says what is wrong with a link from a file to a target. It returns "" for a correct link.
-func (t *Tree) broken(from, target string) string {
+// linkProblem returns a description of what is wrong with a link from a file to a target. It returns "" for a correct
+// link, and for a link to another host.
+func (t *Tree) linkProblem(from, target string) string {
 	if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 		return ""
 	}
@@ -54,7 +56,8 @@ func (t *Tree) broken(from, target string) string {
 	return ""
 }
 
-// anchors returns the anchors of a Markdown file's headings, as a site that shows the repository generates them.
+// anchors returns the anchors of a Markdown file's headings, as the site where people browse the repository generates
+// them.
 func anchors(text string) (all []string) {
 	names := heading.Anchors{}
 	for _, m := range headings.FindAllStringSubmatch(blank(fence, text), -1) {
@@ -88,8 +91,9 @@ var decisionFile = regexp.MustCompile(`^(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.md$`)
 // decisionParts are the sections of a record, in this order.
 var decisionParts = []string{"Context", "Options", "Decision", "Consequences", "When to look again"}
 
-// Decisions reports each record that has the same number as another, each record without a title, and each record with
-// a missing or empty part. It also reports other files in the folder, except the README and the index.
+// Decisions reports each record that has the same number as another, each record without a title, and each record whose
+// parts with text are not exactly decisionParts. It also reports other files in the folder, except the README and the
+// index.
 func Decisions(t *Tree) (found []Finding) {
 	numbers := map[string]string{}
 	for _, name := range t.decisions() {
@@ -99,7 +103,7 @@ func Decisions(t *Tree) (found []Finding) {
 		}
 		numbers[number] = name
 		if title(t.Texts[name]) == "" {
-			found = append(found, Finding{Path: name, Text: "begins with its title: # Title"})
+			found = append(found, Finding{Path: name, Text: "has no title: the first line must be # Title"})
 		}
 		if got := sections(t.Texts[name]); !slices.Equal(got, decisionParts) {
 			found = append(found, Finding{Path: name, Text: fmt.Sprintf("has the parts %q, want %q, none of them empty", got,
@@ -127,7 +131,7 @@ func sections(text string) (names []string) {
 	return names
 }
 
-// title returns the heading of the first level in a text's first line, or "" if there is none.
+// title returns the text of the first-level heading in a document's first line, or "" if there is none.
 func title(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
 	t, ok := strings.CutPrefix(first, "# ")
@@ -137,7 +141,7 @@ func title(text string) string {
 	return strings.TrimSpace(t)
 }
 
-// decisions returns the records' paths, sorted by number.
+// decisions returns the paths of the decision records, sorted by number.
 func (t *Tree) decisions() (names []string) {
 	for name := range t.Texts {
 		if path.Dir(name) == DecisionsDir && decisionFile.MatchString(path.Base(name)) {
@@ -148,6 +152,7 @@ func (t *Tree) decisions() (names []string) {
 	return names
 }
 
+// titleNumber matches a number at the beginning of a title. DecisionIndex removes it.
 var titleNumber = regexp.MustCompile(`^\d{4}\W+`)
 
 // DecisionIndex returns the list of the records, for docs/decisions/index.md.

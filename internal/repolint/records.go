@@ -56,18 +56,18 @@ func Stored(t *Tree) (lines []string) {
 func Removed(previous, current []string) (found []string) {
 	for _, line := range previous {
 		if line != "" && !slices.Contains(current, line) {
-			found = append(found, fmt.Sprintf("%q is removed or changed, and the last release writes it: keep it, and add "+
+			found = append(found, fmt.Sprintf("%q is removed or changed, and the previous release writes it: keep it, and add "+
 				"another attribute", line))
 		}
 	}
 	return found
 }
 
-// Records reports each struct type with attributes of the table that does not embed store.UnknownAttributes. That field
-// keeps the attributes that a newer release has added to a record. This applies to structs within records too, because
-// a change writes them back completely.
+// Records reports each struct type that has attributes of the table but does not embed store.UnknownAttributes. That
+// field keeps the attributes that a newer release has added to a record. This applies to structs within records too,
+// because a change writes them back completely.
 //
-// A struct without a name is exempt: it is only read, and never written.
+// A struct type without a name is exempt: such structs are only read, and never written.
 func Records(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.sources() {

@@ -47,16 +47,16 @@ func (f Finding) String() string {
 // Rule checks a whole tree. The order of its findings is undefined.
 type Rule func(*Tree) []Finding
 
-// Tree is the repository in the form that rules read.
+// Tree is the repository in the form that rules read. It lacks ignoredFolders, generatedConsole, and the contents of
+// the copies of libraries.
 type Tree struct {
-	// Texts contains the text files, by slash-separated path.
+	// Texts maps the slash-separated path of each text file to its contents.
 	Texts map[string]string
-	// Paths contains every file and folder, including binary files. It lacks ignoredFolders, generatedConsole, and the
-	// contents of the copies of libraries.
+	// Paths contains the path of every file and folder, including binary files.
 	Paths map[string]bool
-	// Programs are the files that a compiler or linker has written.
+	// Programs contains the paths of the executable files and object archives.
 	Programs []string
-	// Packages contains the folders with Go files, except testdata, by path.
+	// Packages contains the folders with Go files, except those in testdata, sorted by path.
 	Packages []Package
 
 	fset *token.FileSet
@@ -64,13 +64,14 @@ type Tree struct {
 
 // Package contains the Go files of one folder.
 type Package struct {
-	Dir  string
+	Dir string
+	// Name is "" if the folder has only tests.
 	Name string
 	// Files contains the files by path, including tests and generated files.
 	Files map[string]*ast.File
 }
 
-// ignoredFolders are the folders that tools create in the tree, which contain none of our source code.
+// ignoredFolders are the names of the folders that tools create in the tree. They contain none of our source code.
 var ignoredFolders = []string{".git", ".bin", "dist", "node_modules", ".gatewright"}
 
 // generatedConsole is the folder that builds and tests of the console write to, even while this package's tests run. Git ignores it.
@@ -79,8 +80,8 @@ const generatedConsole = "console/generated"
 // thirdParty is the folder with the copies of libraries, each in a folder of its own. Their authors maintain the code.
 const thirdParty = "shared/thirdparty"
 
-// programs are the first bytes of executable files and object archives on Linux, macOS and Windows.
-var programs = []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ", "!<arch>\n"}
+// programMagics are the first bytes of executable files and of object archives on Linux, macOS and Windows.
+var programMagics = []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ", "!<arch>\n"}
 
 // Read reads the tree below fsys's root.
 func Read(fsys fs.FS) (*Tree, error) {
@@ -108,7 +109,7 @@ func Read(fsys fs.FS) (*Tree, error) {
 			return err
 		}
 		if bytes.IndexByte(text, 0) >= 0 {
-			if slices.ContainsFunc(programs, func(magic string) bool { return bytes.HasPrefix(text, []byte(magic)) }) {
+			if slices.ContainsFunc(programMagics, func(magic string) bool { return bytes.HasPrefix(text, []byte(magic)) }) {
 				t.Programs = append(t.Programs, p)
 			}
 			return nil
@@ -147,7 +148,7 @@ func (t *Tree) addGo(packages map[string]*Package, p string, text []byte) error 
 
 func (t *Tree) line(pos token.Pos) int { return t.fset.Position(pos).Line }
 
-// sources returns the package's files without tests and generated files.
+// sources returns the package's files, except tests and generated files.
 func (p Package) sources() map[string]*ast.File {
 	sources := map[string]*ast.File{}
 	for name, file := range p.Files {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// mayReadBodies returns the files of the product that are allowed to read a request's whole body without package
-// bodies, with the reasons. Files outside servedFolders need no entry, because they do not serve clients.
+// mayReadBodies returns the files of the product that are allowed to read a request's whole body without the package
+// shared/base/bodies, with the reasons. Files outside servedFolders need no entry, because they do not serve clients.
 func mayReadBodies() map[string]string {
 	return map[string]string{
-		"local/control/control.go": "commands of the operating system's user who runs the server, by a " +
-			"socket that has no other client",
-		"local/dev/lambdahost/runtimeapi.go":      "answers of the function processes that the server has started",
+		"local/control/control.go": "commands of the operating system's user who runs the server, through " +
+			"a socket that has no other client",
+		"local/dev/lambdahost/runtimeapi.go":      "responses of the function processes that the server has started",
 		"shared/runtime/cloud/bedrock/bedrock.go": "a request that this process makes",
 		"shared/format/tunnel/agent.go":           "the configuration that an agent's own relay sends to it",
 	}
@@ -26,7 +26,8 @@ func servedFolders() []string {
 	}
 }
 
-// unboundedReaders returns the functions and methods that read everything from a reader that is their argument.
+// unboundedReaders returns the functions and methods that take a reader as an argument and hold everything that they
+// read from it in memory.
 func unboundedReaders() []string {
 	return []string{"io.ReadAll", "json.NewDecoder", "xml.NewDecoder", "gob.NewDecoder", "ReadFrom"}
 }
@@ -36,8 +37,8 @@ func formReaders() []string {
 	return []string{"ParseForm", "ParseMultipartForm", "FormValue", "PostFormValue", "FormFile"}
 }
 
-// RequestBodies reports code that holds a request's body in memory without the budget of package bodies. Through such
-// code, many clients together could exhaust the memory.
+// RequestBodies reports code that holds a request's whole body in memory, but does not reserve memory for it in the
+// budget of the package shared/base/bodies. Through such code, many clients together could exhaust the memory.
 func RequestBodies(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		served := slices.ContainsFunc(servedFolders(), func(folder string) bool { return within(p.Dir, folder) })
@@ -100,7 +101,8 @@ func unboundedReads(f *ast.FuncDecl) (calls []*ast.CallExpr) {
 	return calls
 }
 
-// requestsIn returns the names of parameters that are requests or exchanges, in a function and in the functions inside it.
+// requestsIn returns the names of the parameters and receivers that are requests or exchanges, in a function and in the
+// functions inside it.
 func requestsIn(f *ast.FuncDecl) (names []string) {
 	for n := range ast.Preorder(f) {
 		fields, ok := n.(*ast.FieldList)

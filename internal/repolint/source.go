@@ -37,14 +37,16 @@ const (
 	minDocWords = 20
 	// A main package only calls other packages, so its doc comment can be shorter.
 	minMainDocWords = 8
-	// People need no guide to a package with at most so many files.
+	// If a package has more files, its doc comment must name the file to read first. Tests and generated files do not
+	// count.
 	filesWithoutGuide = 2
 )
 
 var goFileName = regexp.MustCompile(`[\w/]+\.go\b`)
 
-// PackageDocs reports each package that does not have exactly one doc comment of sufficient length. In packages of more
-// than two files, the doc comment must say which file to read first. It must not name a file that does not exist.
+// PackageDocs reports each package that does not have exactly one doc comment. The doc comment must begin with
+// "Package" and the name, or with "Command" for a main package, and must be long enough. If the package has more than
+// filesWithoutGuide files, the doc comment must name at least one file. It must not name a file that does not exist.
 func PackageDocs(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		sources := p.sources()
@@ -61,18 +63,18 @@ func PackageDocs(t *Tree) (found []Finding) {
 			}
 		}
 		if len(docs) != 1 {
-			add("has %d package docs: one file has it, the others have none", len(docs))
+			add("has %d package docs: write one, in one file", len(docs))
 			continue
 		}
-		doc, words := docs[0], minDocWords
+		doc, minWords := docs[0], minDocWords
 		opening := "Package " + p.Name + " "
 		if p.Name == "main" {
-			opening, words = "Command ", minMainDocWords
+			opening, minWords = "Command ", minMainDocWords
 		}
 		if !strings.HasPrefix(doc, opening) {
-			add("the package doc begins with %q", opening)
+			add("want a package doc that begins with %q", opening)
 		}
-		if n := len(strings.Fields(doc)); n < words {
+		if n := len(strings.Fields(doc)); n < minWords {
 			add("the package doc has %d words: say what it is, what it is not, and where its rules come from", n)
 		}
 		named := goFileName.FindAllString(doc, -1)
@@ -90,12 +92,13 @@ func PackageDocs(t *Tree) (found []Finding) {
 
 const maxFileLines = 500
 
-// FileLengths reports Go files of more than 500 lines that no program has generated: such a file covers two subjects.
+// FileLengths reports Go files of more than maxFileLines lines that no program has generated: such a file covers two
+// subjects.
 func FileLengths(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.Files {
 			if n := strings.Count(t.Texts[name], "\n"); n > maxFileLines && !ast.IsGenerated(file) {
-				found = append(found, Finding{Path: name, Text: fmt.Sprintf("has %d lines: split it by noun before %d", n,
+				found = append(found, Finding{Path: name, Text: fmt.Sprintf("has %d lines, more than %d: split it by subject", n,
 					maxFileLines)})
 			}
 		}
@@ -117,9 +120,9 @@ func InitFunctions(t *Tree) (found []Finding) {
 	return found
 }
 
-// Expressions reports invalid regular expressions that are only compiled at their first use. In the client, it also
-// reports regular expressions that are compiled earlier, because every start of the client would compile them. An
-// argument of lazy.Regexp must be a literal.
+// Expressions reports calls of lazy.Regexp whose argument is an invalid regular expression, because it is compiled only
+// at its first use. The argument must be a literal. In the client, Expressions also reports package-level calls of
+// regexp.MustCompile, because every start of the client would compile these expressions.
 func Expressions(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.sources() {
@@ -129,11 +132,11 @@ func Expressions(t *Tree) (found []Finding) {
 					if !ok {
 						return true
 					}
-					_, atImport := decl.(*ast.GenDecl)
+					_, isPackageLevel := decl.(*ast.GenDecl)
 					switch fun := types.ExprString(call.Fun); {
-					case fun == "regexp.MustCompile" && atImport && within(name, "client"):
-						found = append(found, Finding{name, t.line(call.Pos()), "an expression that is compiled at each start: make it " +
-							"by lazy.Regexp"})
+					case fun == "regexp.MustCompile" && isPackageLevel && within(name, "client"):
+						found = append(found, Finding{name, t.line(call.Pos()), "an expression that is compiled at each start: create " +
+							"it with lazy.Regexp"})
 					case fun == "lazy.Regexp":
 						text, ok := call.Args[0].(*ast.BasicLit)
 						if !ok {
@@ -157,12 +160,12 @@ func Expressions(t *Tree) (found []Finding) {
 // mayMakeContexts returns the files that may create contexts because no caller passes one, with the reasons.
 func mayMakeContexts() map[string]string {
 	return map[string]string{
-		"shared/management/api/problem.go": "huma asks for an error type by a function that gets no context",
+		"shared/management/api/problem.go": "huma creates errors with a function that receives no context",
 	}
 }
 
 // RootContexts reports context.Background and context.TODO outside main packages, because the caller must pass the
-// context. It does not check tests.
+// context. It does not check tests, generated files and the files of mayMakeContexts.
 func RootContexts(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		if p.Name == "main" {
@@ -195,7 +198,7 @@ var (
 	todoWithIssue = regexp.MustCompile(`(?m)^\W*TODO\(#\d+\): \S`)
 )
 
-// Todos reports each TODO without the issue that will remove it.
+// Todos reports each TODO comment that does not name the issue that will remove it, and each FIXME and XXX comment.
 func Todos(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.Files {

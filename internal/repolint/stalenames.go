@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// identifierWord matches a word that only identifiers and a few proper names have: a capital follows a letter in lower case. The group
-// before it is "." for a name of another package, such as http.ResponseController.
+// identifierWord matches a word with a capital after a lower-case letter. Only identifiers and a few proper names are
+// written like this. The first group is the character before the word: "." for a name of another package, such as
+// http.ResponseController.
 var identifierWord = regexp.MustCompile(`(^|[^A-Za-z0-9_])([A-Za-z]*[a-z][A-Z][A-Za-z0-9]*)`)
 
 // sentenceWord matches a word in lower case that begins a sentence after another sentence: it is a name.
@@ -23,16 +24,18 @@ var foreignNames = []string{
 	"readLoop", "sha256sum",
 }
 
-// StaleNames reports words of comments that are written like identifiers, and that no Go file has as an identifier or within a literal:
-// after a rename, a comment can still have the former name. A word that begins a sentence in lower case must be an identifier of its package.
+// StaleNames reports words of comments that are written like identifiers, and that no Go file has as an identifier or
+// within a literal: after a rename, a comment can still have the former name. A word that begins a sentence in lower
+// case must be in a file of the same package. StaleNames ignores foreignNames, names after a dot, and the plural "s" of
+// a name.
 func StaleNames(t *Tree) (found []Finding) {
 	everywhere := map[string]bool{}
-	packages := map[*ast.File]map[string]bool{}
+	ownNames := map[*ast.File]map[string]bool{} // the names of the package of each file
 	for _, p := range t.Packages {
 		own := map[string]bool{p.Name: true}
 		for _, file := range p.Files {
 			collectNames(file, own)
-			packages[file] = own
+			ownNames[file] = own
 		}
 		for name := range own {
 			everywhere[name] = true
@@ -48,7 +51,7 @@ func StaleNames(t *Tree) (found []Finding) {
 				}
 			}
 			for _, m := range sentenceWord.FindAllStringSubmatch(text, -1) {
-				if !packages[file][m[1]] {
+				if !ownNames[file][m[1]] {
 					unknown = append(unknown, m[1])
 				}
 			}

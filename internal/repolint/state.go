@@ -10,8 +10,8 @@ import (
 )
 
 // PackageState reports package variables that change after the program's start: a function assigns to them, increments
-// them, writes into them or deletes from them, or their type is only useful if it changes (package sync). All tests and
-// all instances in a process would share such state.
+// them, writes into them or deletes from them, or their type is only useful if the value changes (packages sync and
+// atomic). All tests and all instances in a process would share such state.
 //
 // The rule checks only the code of the package that declares the variable, and does not follow pointers.
 func PackageState(t *Tree) (found []Finding) {
@@ -23,7 +23,7 @@ func PackageState(t *Tree) (found []Finding) {
 				if isMutable(spec) {
 					found = append(found, Finding{
 						name, t.line(spec.Pos()),
-						spec.Names[0].Name + " is state of the package: put it into a struct that main makes",
+						spec.Names[0].Name + " is state of the package: put it into a struct that main creates",
 					})
 				}
 			}
@@ -33,7 +33,7 @@ func PackageState(t *Tree) (found []Finding) {
 					if v, ok := uses[ident].(*types.Var); ok && v.Parent() == v.Pkg().Scope() {
 						found = append(found, Finding{
 							name, t.line(n.Pos()),
-							ident.Name + " is a package variable: nothing may change it",
+							ident.Name + " is a package variable: do not change it after the start",
 						})
 					}
 				}
@@ -43,8 +43,8 @@ func PackageState(t *Tree) (found []Finding) {
 	return found
 }
 
-// uses returns the meaning of each identifier in the files. It does not read imported packages, so their names have no
-// meaning. The rule needs only the package's own variables, and the local variables that hide them.
+// uses returns the object that each identifier in the files refers to. It does not read imported packages, so it has no
+// objects for their names. The rule needs only the package's own variables, and the local variables that hide them.
 func (t *Tree) uses(p Package, files map[string]*ast.File) map[*ast.Ident]types.Object {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: emptyImporter{}, Error: func(error) {}}
@@ -53,10 +53,11 @@ func (t *Tree) uses(p Package, files map[string]*ast.File) map[*ast.Ident]types.
 	return info.Uses
 }
 
+// emptyImporter fails every import, so that uses reads no imported packages.
 type emptyImporter struct{}
 
 func (emptyImporter) Import(string) (*types.Package, error) {
-	return nil, errors.New("imports are not looked at")
+	return nil, errors.New("imports are not read")
 }
 
 func packageVars(file *ast.File) (specs []*ast.ValueSpec) {
@@ -72,8 +73,8 @@ func packageVars(file *ast.File) (specs []*ast.ValueSpec) {
 	return specs
 }
 
-// isMutable reports whether the variable is a lock, a counter or a similar value. The result of a function of package
-// sync, such as sync.OnceValue, is not mutable.
+// isMutable reports whether the variable's type is a type of package sync or atomic, such as a lock or a counter, or a
+// pointer to one. The result of a function of package sync, such as sync.OnceValue, is not mutable.
 func isMutable(spec *ast.ValueSpec) bool {
 	exprs := []ast.Expr{spec.Type}
 	for _, v := range spec.Values {
@@ -103,7 +104,7 @@ func isMutable(spec *ast.ValueSpec) bool {
 	return false
 }
 
-// assignedExprs returns the operands that a statement changes.
+// assignedExprs returns the expressions whose values a statement or a call changes.
 func assignedExprs(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.AssignStmt:

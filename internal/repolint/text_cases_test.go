@@ -61,7 +61,7 @@ func decisionCases() []ruleCase {
 		{
 			"a record without a title", Decisions,
 			file("docs/decisions/0001-a.md", strings.TrimPrefix(record(decisionParts...), "# ")),
-			[]string{"begins with its title"},
+			[]string{"has no title"},
 		},
 		{"two records with one number", Decisions, map[string]string{
 			"docs/decisions/0001-a.md": record(decisionParts...),

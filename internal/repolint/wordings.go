@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// wording is a wording that readers parse twice, with what to write instead. pattern is a regular expression in lower
-// case.
+// wording is a wording that readers parse twice. pattern is a regular expression in lower case. replacement says what
+// to write instead.
 type wording struct{ pattern, replacement string }
 
 // commentWordings returns the wordings that no comment should have.
@@ -58,8 +58,8 @@ func Comments(t *Tree) (found []Finding) {
 	return found
 }
 
-// Names reports each name that a Go file declares if the name has a word of nameWordings, or if it begins with "most"
-// for a maximum.
+// Names reports each name that a Go file declares if the name has a word of nameWordings, or if its first word is
+// "most": the name of a maximum begins with "max".
 func Names(t *Tree) (found []Finding) {
 	wordings := nameWordings()
 	expression := oneOf(wordings)
@@ -80,7 +80,8 @@ func Names(t *Tree) (found []Finding) {
 	return found
 }
 
-// oneOf returns an expression that matches any of the wordings, with a group for each.
+// oneOf returns a regular expression that matches each of the wordings as whole words, in upper or lower case. It has
+// one group for each wording.
 func oneOf(wordings []wording) *regexp.Regexp {
 	var parts []string
 	for _, w := range wordings {
@@ -111,7 +112,8 @@ func (t *Tree) eachFile(visit func(name string, file *ast.File)) {
 	}
 }
 
-// declaredNames returns the names of a file's types, functions, methods, fields, parameters, constants and variables.
+// declaredNames returns the names of a file's types, functions, methods, fields, parameters, results, constants and
+// variables.
 func declaredNames(file *ast.File) (names []*ast.Ident) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -146,7 +148,7 @@ func appendIdents(names []*ast.Ident, list ...ast.Expr) []*ast.Ident {
 	return names
 }
 
-// camelWords returns the words of a name, which begin with capitals: maxOpenConns has the words max, Open and Conns.
+// camelWords splits a name before each capital: maxOpenConns has the words max, Open and Conns.
 func camelWords(name string) (words []string) {
 	start := 0
 	for i, r := range name {
