@@ -2,7 +2,7 @@
 // servers of the product. It contains only tests: a server that offers everything that the suite calls, and a run of the suite for each
 // version of the protocol.
 //
-//	package.json           the suite, and the Node that it needs
+//	package.json           the version of the suite, and the version of Node that it needs
 //	testdata/results.txt   each scenario's result
 //
 // It does not test the product's own servers: the suite calls tools and reads resources with names that it prescribes. Read

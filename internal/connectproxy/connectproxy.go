@@ -1,7 +1,7 @@
 // Package connectproxy is an HTTP proxy that only tunnels connections (CONNECT). Tests and measurements use it when a client has to reach
 // a name that no DNS server knows.
 //
-// It is only for tests. There is only this file.
+// The product does not use it. There is only this file.
 package connectproxy
 
 import (
@@ -15,7 +15,7 @@ import (
 func Handler(backend func(address string) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
-			http.Error(w, "This proxy takes the method CONNECT alone.", http.StatusMethodNotAllowed)
+			http.Error(w, "This proxy accepts only the method CONNECT.", http.StatusMethodNotAllowed)
 			return
 		}
 		to, err := new(net.Dialer).DialContext(r.Context(), "tcp", backend(r.Host))
@@ -35,14 +35,14 @@ func Handler(backend func(address string) string) http.Handler {
 	})
 }
 
-// Splice copies between the connections from and to until both directions have ended. It reads from the connection from
-// through read, which can contain bytes that were already read from it. When read ends, Splice closes the write half of
-// to. When to ends, Splice closes from.
-func Splice(from net.Conn, read io.Reader, to net.Conn) {
+// Splice copies between the two connections, from and to, until both directions have ended. It reads the client's bytes
+// through fromReader, a reader of from that can contain bytes that were already read. When fromReader ends, Splice
+// closes the write half of to. When to ends, Splice closes from.
+func Splice(from net.Conn, fromReader io.Reader, to net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(to, read)
+		_, _ = io.Copy(to, fromReader)
 		if tcp, ok := to.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}

@@ -26,11 +26,11 @@ func Main(ctx context.Context, name string, do func(context.Context) error) {
 }
 
 // InFolder calls do with a new folder for the data of the processes that do starts, and then removes the folder. The
-// data can become large: TMPDIR sets where the folder is.
+// data can become large: the environment variable TMPDIR chooses the disk, because the folder is created in it.
 func InFolder(name string, do func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "gatewright-"+name+"-")
 	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
+		return fmt.Errorf("create a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	return do(dir)

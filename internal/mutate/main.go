@@ -6,7 +6,7 @@
 // planted is its counterpart: people chose the defects of package planted, and all of them have to be caught.
 //
 // The command does not use the thresholds of gremlins, for two reasons. gremlins copies the whole module for each
-// package, including installed tools and node_modules. It also stops at the first package below a threshold. This
+// package, including installed tools and node_modules. It also stops at the first package that misses a threshold. This
 // command copies only the files that git tracks or would add, and only once. Read this file first, then switches.go.
 package main
 
@@ -37,10 +37,10 @@ func main() {
 type threshold struct{ minKilled, maxUncovered float64 }
 
 func run(ctx context.Context, out io.Writer) error {
-	tool := flag.String("gremlins", ".bin/gremlins", "the tool")
-	verbose := flag.Bool("v", false, "show the tool's own lines, which name each change")
-	minKilled := flag.Float64("killed", 95, "the least percentage of changes in covered code that a test has to fail for")
-	maxUncovered := flag.Float64("uncovered", 3, "the highest percentage of changes in code that no test runs")
+	tool := flag.String("gremlins", ".bin/gremlins", "the path of the tool gremlins")
+	verbose := flag.Bool("v", false, "show the output of gremlins, which names each change")
+	minKilled := flag.Float64("killed", 95, "the minimum percentage of changes in covered code for which a test fails")
+	maxUncovered := flag.Float64("uncovered", 3, "the maximum percentage of changes in code that no test runs")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		return errors.New("name the packages, such as ./shared/core/seal")
@@ -51,7 +51,7 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	moduleCopy, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
-		return fmt.Errorf("make a copy: %w", err)
+		return fmt.Errorf("create a folder for a copy of the module: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(moduleCopy) }()
 	if err := copyModule(ctx, moduleCopy); err != nil {
@@ -83,7 +83,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return errors.Join(failures...)
 }
 
-// copyModule copies the files of the checkout that git tracks or would add.
+// copyModule copies the files of the checkout that git tracks, and the new files that git does not ignore.
 func copyModule(ctx context.Context, to string) error {
 	list, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard",
 		"--deduplicate").Output()
@@ -109,12 +109,13 @@ func copyModule(ctx context.Context, to string) error {
 	return nil
 }
 
-// score counts a package's changes by their results.
+// score is the number of a package's changes with each result.
 type score struct{ killed, lived, timedOut, uncovered int }
 
-// measure runs gremlins on a package, and returns its result and its output. It tests one change at a time: two at a
-// time would take half as long, but on a busy machine they would exceed the time limit. The time limit is five times
-// the duration of the package's tests; a change that makes a loop endless takes that long.
+// measure rewrites the switches of a package in the copy of the module, and runs gremlins on the package. It returns
+// the package's score and the output of gremlins. It tests one change at a time: two at a time would take half as long,
+// but on a busy machine they would exceed the time limit. The time limit is five times the duration of the package's
+// tests; a change that makes a loop endless takes that long.
 func measure(ctx context.Context, tool, module, pkg string) (s score, text []byte, err error) {
 	folder := filepath.Join(module, pkg)
 	if err := rewriteSwitches(folder); err != nil {
@@ -141,8 +142,8 @@ func measure(ctx context.Context, tool, module, pkg string) (s score, text []byt
 	return s, text, os.Remove(report)
 }
 
-// parseReport counts the changes that gremlins reports. It leaves out changes outside functions, which
-// no test can cover. It also leaves out test helper packages in subfolders, such as upstreamtest.
+// parseReport counts the changes that gremlins reports. It leaves out uncovered changes on declarationLines, because
+// coverage has no statements there. It also leaves out test helper packages in subfolders, such as upstreamtest.
 func parseReport(report []byte, declarationLines map[string]bool) (s score, err error) {
 	var r struct {
 		Files []struct {
@@ -171,7 +172,7 @@ func parseReport(report []byte, declarationLines map[string]bool) (s score, err 
 			if n := counts[m.Status]; n != nil {
 				*n++
 			} else if !slices.Contains([]string{"NOT VIABLE", "SKIPPED", "RUNNABLE"}, m.Status) {
-				return score{}, fmt.Errorf("read the report: %q is no known outcome", m.Status)
+				return score{}, fmt.Errorf("read the report: %q is an unknown status", m.Status)
 			}
 		}
 	}
@@ -191,15 +192,17 @@ func (s score) uncoveredOfAll() float64 {
 	return percent(s.uncovered, s.killed+s.lived+s.timedOut+s.uncovered)
 }
 
+// line returns the package's line of the table.
 func (s score) line(pkg string) string {
 	return fmt.Sprintf("| `%s` | %d | %d | %d | %d | %.1f %% | %.1f %% |",
 		strings.TrimPrefix(pkg, "./"), s.killed, s.lived, s.timedOut, s.uncovered, s.killedOfCovered(), s.uncoveredOfAll())
 }
 
+// check returns an error if the score misses a threshold, or if no change was killed.
 func (s score) check(pkg string, limits threshold) error {
 	if s.killed > 0 && s.killedOfCovered() >= limits.minKilled && s.uncoveredOfAll() <= limits.maxUncovered {
 		return nil
 	}
-	return fmt.Errorf("%s is below the bar: %.1f %% killed (at least %g %%), %.1f %% not covered (at most %g %%)",
+	return fmt.Errorf("%s misses a threshold: %.1f %% killed (at least %g %%), %.1f %% not covered (at most %g %%)",
 		pkg, s.killedOfCovered(), limits.minKilled, s.uncoveredOfAll(), limits.maxUncovered)
 }

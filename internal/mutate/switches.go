@@ -20,11 +20,11 @@ import (
 type edit struct {
 	from, to int
 	text     string
-	moved    int // the number of line breaks that another edit writes instead; negative in the edit that writes them
+	moved    int // the number of line breaks that another edit writes for this edit; negative in that other edit
 }
 
 // ifsForSwitches returns a Go file with a chain of ifs instead of each switch without a tag. It does not change a
-// switch whose chain would have another meaning.
+// switch if the chain would have another meaning, and it does not change labeled and empty switches.
 func ifsForSwitches(source []byte) ([]byte, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", source, parser.SkipObjectResolution)
@@ -81,8 +81,8 @@ func ifsForSwitches(source []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// isChain reports whether clauses mean the same as ifs: a default clause is the last one but not the only one, and no
-// clause contains a fallthrough or a break that ends the clause.
+// isChain reports whether a switch with these clauses means the same as a chain of ifs: a default clause is the last
+// one but not the only one, and no clause contains a fallthrough or a break that ends the clause.
 func isChain(clauses []ast.Stmt) bool {
 	for i, clause := range clauses {
 		c, _ := clause.(*ast.CaseClause)
@@ -106,7 +106,7 @@ func isChain(clauses []ast.Stmt) bool {
 	return true
 }
 
-// rewriteSwitches rewrites the files of a package that are not tests.
+// rewriteSwitches applies ifsForSwitches to each Go file below a folder, except tests.
 func rewriteSwitches(folder string) error {
 	return eachSource(folder, func(path string, source []byte) error {
 		rewritten, err := ifsForSwitches(source)
@@ -117,7 +117,8 @@ func rewriteSwitches(folder string) error {
 	})
 }
 
-// declarations returns the lines of a package that are outside functions, as "file:line". No test can run them.
+// declarations returns the lines of the Go files below a folder that are outside function declarations, as "file:line".
+// Coverage has no statements there, except in function literals.
 func declarations(folder string) (map[string]bool, error) {
 	lines := map[string]bool{}
 	err := eachSource(folder, func(path string, source []byte) error {

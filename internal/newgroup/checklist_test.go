@@ -270,13 +270,13 @@ func (c *repositoryCopy) checkChanges(t *testing.T) {
 		switch inFolder := slices.ContainsFunc(folders, func(folder string) bool {
 			return strings.HasPrefix(path, folder)
 		}); {
-		case inFolder && status == "??", mayChange && status == " M", path == list && status == " M":
+		case inFolder && status == "??", mayChange && status == " M", path == groupList && status == " M":
 		default:
 			t.Errorf("the new group has changed %s (%q), want no change: derive the file, or split it by group", path, status)
 		}
 	}
 	var added []string
-	for line := range strings.Lines(c.git("diff", "-U0", list)) {
+	for line := range strings.Lines(c.git("diff", "-U0", groupList)) {
 		if strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "+++") || strings.HasPrefix(line, "-") &&
 			!strings.HasPrefix(line, "---") {
 			added = append(added, strings.Join(strings.Fields(line), " "))
@@ -286,7 +286,7 @@ func (c *repositoryCopy) checkChanges(t *testing.T) {
 		`+ "github.com/gatewright/gatewright/functions/badges"`,
 		"+ {badges.Group, badges.Bind},",
 	}; !slices.Equal(added, want) {
-		t.Errorf("%s is changed by %q, want %q", list, added, want)
+		t.Errorf("%s is changed by %q, want %q", groupList, added, want)
 	}
 	for path, part := range derived {
 		if part == nil {

@@ -20,9 +20,9 @@ import (
 )
 
 func main() {
-	name := flag.String("name", "", "what the things are called in paths: custom-domains")
-	noun := flag.String("noun", "", "what one of them is called: custom-domain")
-	scope := flag.String("scope", "projects", "what a key needs a scope for, of package auth")
+	name := flag.String("name", "", "the plural name of the group's resources, in paths: custom-domains")
+	noun := flag.String("noun", "", "the name of one resource: custom-domain")
+	scope := flag.String("scope", "projects", "the resource of package auth for which a key needs a scope")
 	flag.Parse()
 	// After an interrupt, the files that were written so far are removed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -33,8 +33,9 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
-	fmt.Printf(`The group %[1]s answers POST %[2]s and GET %[2]s/{%[3]sName}.
-It is the last one in functions/functions.go, and so in the documentation: move its line where readers look for it.
+	fmt.Printf(`The group %[1]s serves POST %[2]s and GET %[2]s/{%[3]sName}.
+It is the last group of resourceGroups in functions/functions.go. The documentation has the same order: move the line to
+the place where readers look for the group.
 Next: make goldens PKG=%[1]s, then make test PKG=%[1]s
 `, g.Package, g.URL(), g.Var)
 }

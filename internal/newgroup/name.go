@@ -21,7 +21,8 @@ import (
 type group struct {
 	// Package is the name of the folder and of the function: customdomains.
 	Package string
-	// Path is the last part of the operations' path: custom-domains. Noun is the name of one object in audit records: custom-domain.
+	// Path is the segment that names the group in the paths of its operations: custom-domains. Noun is the name of one
+	// object in audit records: custom-domain.
 	Path, Noun string
 	// Plural and Singular are for use in sentences, and Title is for the beginning of a sentence: custom domains,
 	// custom domain, Custom domains.
@@ -32,7 +33,7 @@ type group struct {
 	Scope, ScopeText string
 }
 
-// A returns the indefinite article for Singular: a or an.
+// A returns the indefinite article for Singular: "a" or "an".
 func (g group) A() string {
 	if strings.ContainsRune("aeiou", rune(g.Singular[0])) {
 		return "an"
@@ -40,22 +41,23 @@ func (g group) A() string {
 	return "a"
 }
 
-// CapitalA returns A for the beginning of a sentence.
+// CapitalA returns the article for the beginning of a sentence: "A" or "An".
 func (g group) CapitalA() string { return capitalize(g.A()) }
 
-// URL returns the path of the group's operations.
+// URL returns the path to which a client sends the POST request that creates an object. The paths of all operations of
+// the group begin with it.
 func (g group) URL() string {
 	return "/v1/accounts/{accountName}/projects/{projectName}/" + g.Path
 }
 
-const usage = "name the things and one of them: make group NAME=custom-domains NOUN=custom-domain " +
+const usage = "set NAME to the plural and NOUN to the singular: make group NAME=custom-domains NOUN=custom-domain " +
 	"[SCOPE=custom-domains]"
 
-// words matches a valid name: one to three words, not too long for the name of a file or a Lambda function.
-var words = regexp.MustCompile(`^[a-z]{2,20}(-[a-z]{2,20}){0,2}$`)
+// validName matches a valid name: one to three words, not too long for the name of a file or a Lambda function.
+var validName = regexp.MustCompile(`^[a-z]{2,20}(-[a-z]{2,20}){0,2}$`)
 
-// reserved are nouns that a group cannot have, because paths already have parameters with such names, such as
-// {projectName}.
+// reserved contains the nouns that a group cannot have, because the paths of all groups already have parameters with
+// these names, such as {projectName}.
 var reserved = []string{"account", "project", "branch"}
 
 // newGroup returns the group with a name and a noun.
@@ -63,20 +65,20 @@ func newGroup(name, noun string) (group, error) {
 	switch {
 	case name == "" || noun == "":
 		return group{}, errors.New(usage)
-	case !words.MatchString(name):
+	case !validName.MatchString(name):
 		return group{}, fmt.Errorf("NAME=%s: give one to three words of lower-case letters with hyphens between them, such "+
 			"as custom-domains", name)
-	case !words.MatchString(noun):
+	case !validName.MatchString(noun):
 		return group{}, fmt.Errorf("NOUN=%s: give one to three words of lower-case letters with hyphens between them, such "+
 			"as custom-domain", noun)
 	case !strings.HasSuffix(name, "s") || name == noun:
-		return group{}, fmt.Errorf("NAME=%s: give a plural, such as %ss, and in NOUN one of them", name,
+		return group{}, fmt.Errorf("NAME=%s: give a plural, such as %ss, and in NOUN its singular", name,
 			strings.TrimSuffix(noun, "s"))
 	case name[0] != noun[0]:
 		return group{}, fmt.Errorf("NAME=%s is no plural of NOUN=%s", name, noun)
 	case slices.Contains(reserved, noun):
-		return group{}, fmt.Errorf("NOUN=%s: paths have {%sName} already, which says where things are; choose another word",
-			noun, noun)
+		return group{}, fmt.Errorf("NOUN=%s: the paths of all groups already have the parameter {%sName}; choose another "+
+			"word", noun, noun)
 	}
 	g := group{
 		Package: strings.ReplaceAll(name, "-", ""), Path: name, Noun: noun,
@@ -96,7 +98,7 @@ func newGroup(name, noun string) (group, error) {
 // capitalize returns a text with its first letter in upper case.
 func capitalize(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// joinWords returns words as one word: CustomDomain.
+// joinWords returns the name of a Go type for a name with hyphens: CustomDomain for custom-domain.
 func joinWords(text string) string {
 	var out strings.Builder
 	for word := range strings.SplitSeq(text, "-") {
@@ -138,7 +140,8 @@ func (g *group) chooseScope(root, text string) error {
 		strings.Join(all, ", "))
 }
 
-// checkUnused returns an error if a name is already in use in the repository.
+// checkUnused returns an error if a folder with the name of the package exists, or if other operations use the name of
+// the path parameter for another resource.
 func (g group) checkUnused(root string) error {
 	var taken []string
 	for _, pattern := range []string{"functions/", "events/", "shared/*/"} {
@@ -149,7 +152,7 @@ func (g group) checkUnused(root string) error {
 		taken = append(taken, found...)
 	}
 	if len(taken) > 0 {
-		return fmt.Errorf("%s exists: nothing is written over; choose another NAME, or remove what is there", taken[0])
+		return fmt.Errorf("%s exists and is not overwritten; choose another NAME, or remove it", taken[0])
 	}
 	samples, err := filepath.Glob(filepath.Join(root, "events", "*", "samples.json"))
 	if err != nil {

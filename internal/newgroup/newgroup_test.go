@@ -100,7 +100,7 @@ func TestTemplatesUseTheNames(t *testing.T) {
 }
 
 func TestGroupIsAddedToTheList(t *testing.T) {
-	before, err := os.ReadFile(filepath.Join(repository, list))
+	before, err := os.ReadFile(filepath.Join(repository, groupList))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,10 +141,10 @@ func TestFailureChangesNothing(t *testing.T) {
 		tree map[string]string
 		want string
 	}{
-		"a group that does not compile":   {map[string]string{}, "does not compile"},
+		"a group that does not compile":   {map[string]string{}, "do not compile"},
 		"a key prefix of another package": {map[string]string{"shared/other/other.go": other}, "another NAME is needed"},
-		"a list of another form":          {map[string]string{list: "package functions\n"}, "by hand"},
-		"a missing list":                  {map[string]string{list: ""}, "no such file"},
+		"a list of another form":          {map[string]string{groupList: "package functions\n"}, "by hand"},
+		"a missing list":                  {map[string]string{groupList: ""}, "no such file"},
 		"a folder created in the meantime": {
 			map[string]string{"shared/resource/badges/table.go": "package badges\n"},
 			"file exists",
@@ -161,11 +161,11 @@ func TestFailureChangesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			source, err := os.ReadFile(filepath.Join(repository, list))
+			source, err := os.ReadFile(filepath.Join(repository, groupList))
 			if err != nil {
 				t.Fatal(err)
 			}
-			put(list, string(source))
+			put(groupList, string(source))
 			put("events/doc.go", "package events\n")
 			for name, text := range c.tree {
 				if put(name, text); text == "" {

@@ -22,14 +22,14 @@ import (
 	"github.com/gatewright/gatewright/internal/repolint"
 )
 
-// templates are the files of a group. GROUP in a path is replaced by the group's name. Actions are in << >>, because paths of operations
-// contain many braces.
+// templates contains the templates of a group's files. GROUP in a path is replaced by the name of the group's package.
+// Template actions are in << >>, because paths of operations contain many braces.
 //
 //go:embed templates
 var templates embed.FS
 
-// list is the file that lists the groups.
-const list = "functions/functions.go"
+// groupList is the path of the file that lists the groups.
+const groupList = "functions/functions.go"
 
 // files returns the files of the group, by path.
 func (g group) files() (map[string][]byte, error) {
@@ -62,10 +62,10 @@ func (g group) files() (map[string][]byte, error) {
 	return out, err
 }
 
-// addToList returns the source of the list with the group at its end.
+// addToList returns the source of groupList with the group at the end of the list.
 func (g group) addToList(source []byte) ([]byte, error) {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, list, source, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(fset, groupList, source, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (g group) addToList(source []byte) ([]byte, error) {
 		}
 	}
 	if groups == nil || len(file.Imports) == 0 {
-		return nil, fmt.Errorf("%s has no list that func resourceGroups returns: add the group by hand", list)
+		return nil, fmt.Errorf("%s has no list that func resourceGroups returns: add the group by hand", groupList)
 	}
 	at := func(p token.Pos) int { return fset.Position(p).Offset }
 	out := slices.Insert(slices.Clone(source), at(groups.Rbrace),
@@ -93,17 +93,17 @@ func (g group) addToList(source []byte) ([]byte, error) {
 	return format.Source(out)
 }
 
-// write writes the group's files and its line in the list. If it fails, it removes everything it wrote: only Go and the rules of package
-// repolint detect some conflicts of names.
+// write writes the group's files and its line in groupList. Some conflicts of names are found only after that, by the
+// Go compiler or by the rules of package repolint. If write fails, it removes the files and restores groupList.
 func (g group) write(ctx context.Context, root string) (err error) {
 	var created []string // files and folders, in order of creation
-	var before []byte    // the list, set once the list is changed
+	var before []byte    // the source of groupList before the change, or nil if groupList is not changed yet
 	defer func() {
 		if err == nil {
 			return
 		}
 		if before != nil {
-			err = errors.Join(err, os.WriteFile(filepath.Join(root, list), before, 0o644)) //nolint:gosec // G306: it is source
+			err = errors.Join(err, os.WriteFile(filepath.Join(root, groupList), before, 0o644)) //nolint:gosec // G306: source
 		}
 		for _, p := range slices.Backward(created) {
 			err = errors.Join(err, os.Remove(p))
@@ -118,7 +118,7 @@ func (g group) write(ctx context.Context, root string) (err error) {
 			return err
 		}
 	}
-	source, err := os.ReadFile(filepath.Join(root, list)) //nolint:gosec // G304: a file of the repository
+	source, err := os.ReadFile(filepath.Join(root, groupList)) //nolint:gosec // G304: a file of the repository
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (g group) write(ctx context.Context, root string) (err error) {
 		return err
 	}
 	before = source
-	if err := os.WriteFile(filepath.Join(root, list), changed, 0o644); err != nil { //nolint:gosec // G306: it is source
+	if err := os.WriteFile(filepath.Join(root, groupList), changed, 0o644); err != nil { //nolint:gosec // G306: source
 		return err
 	}
 	if err := g.checkRules(root); err != nil {
@@ -184,8 +184,8 @@ func (g group) compile(ctx context.Context, root string) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"vet"}, packages...)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("what was written does not compile, and is taken back: choose another NOUN, since this one means "+
-			"something in it already: %w\n%s", err, out)
+		return fmt.Errorf("the new files do not compile and are removed: choose another NOUN, because this one conflicts "+
+			"with another name in the files: %w\n%s", err, out)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func TestIncompleteDefectIsRefused(t *testing.T) {
 		{"no replacement", "-- replace --\na - b\n", "", "an edit is"},
 		{"nothing to find", "\na + b", "", "no text to find"},
 		{"a defect without an edit", defect[strings.Index(defect, "-- find"):], "", "changes nothing"},
-		{"a file other than Go", "sum.go", "sum.json", "Go files alone"},
+		{"a file other than Go", "sum.go", "sum.json", "only Go files"},
 	} {
 		_, err := Parse("difference", []byte(strings.Replace(defect, c.old, c.new, 1)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -8,8 +8,7 @@
 //
 // The defects are in an overlay of the go command instead of a copy of the tree: no file is written to the tree or next
 // to it, and packages that a defect does not affect come from the build cache. As a consequence, tests that read
-// sources from the disk (package repolint) do not see the defects, so such tests have to prove in tests of their own
-// that they can fail.
+// sources from the disk (package repolint) do not see the defects. Other tests have to prove that such tests can fail.
 //
 // Planting each defect separately would compile and link the affected packages more than a thousand times. So the
 // source gets all defects at once (mutant schemata; Untch, Offutt and Harrold 1993): the overlay adds a changed copy of
@@ -54,10 +53,10 @@ type Guard struct{ Package, Test string }
 
 func (g Guard) String() string { return g.Package + " " + g.Test }
 
-// Edit replaces a text in a file with another.
+// Edit replaces the text Find in a file with the text Replace. File is the path of the file in the module.
 type Edit struct{ File, Find, Replace string }
 
-// Read reads the defects in a folder, sorted by name.
+// Read returns the defects in a folder, sorted by name. Its error names each invalid file.
 func Read(fsys fs.FS) ([]Defect, error) {
 	files, err := fs.Glob(fsys, "*.txtar")
 	if err != nil {
@@ -79,7 +78,7 @@ func Read(fsys fs.FS) ([]Defect, error) {
 	return all, errors.Join(wrong...)
 }
 
-// Parse reads one defect.
+// Parse returns the defect in a txtar file. name is the name of the file without its extension.
 func Parse(name string, text []byte) (Defect, error) {
 	archive := txtar.Parse(text)
 	d := Defect{Name: name, Harm: strings.TrimSpace(string(archive.Comment))}
@@ -101,7 +100,7 @@ func Parse(name string, text []byte) (Defect, error) {
 			return d, errors.New("an edit is -- find FILE -- and then -- replace --")
 		}
 		if path.Ext(file) != ".go" {
-			return d, fmt.Errorf("%s: the go command replaces Go files alone; tests read others from the disk", file)
+			return d, fmt.Errorf("%s: an overlay can replace only Go files; tests read other files from the disk", file)
 		}
 		e := Edit{File: file, Find: section(files[0].Data), Replace: section(files[1].Data)}
 		if e.Find == "" {
@@ -132,8 +131,8 @@ func (d Defect) Plant(tree fs.FS) (map[string]string, error) {
 			text = string(original)
 		}
 		if n := strings.Count(text, e.Find); n != 1 {
-			return nil, fmt.Errorf("the defect %s no longer applies: %s has %d times, instead of once:\n%s", d.Name, e.File, n,
-				e.Find)
+			return nil, fmt.Errorf("the defect %s no longer applies: %s has %d places with this text, want one:\n%s", d.Name,
+				e.File, n, e.Find)
 		}
 		planted[e.File] = strings.Replace(text, e.Find, e.Replace, 1)
 	}

@@ -27,15 +27,17 @@ type Tree struct {
 	Timeout time.Duration
 }
 
-// Planted is a module with many defects in its source. A defect is active only in a run of a test binary that chooses it. Tree.Plant
-// returns one.
+// Planted is a module with many defects in its source. A defect is active only in a run of a test binary that selects
+// the defect. Tree.Plant returns a Planted.
 type Planted struct {
 	tree Tree
-	// overlay is the path of the file that maps sources to changed ones, for -overlay of the go command. test2json is the path of that tool.
+	// overlay is the path of the file that maps sources to changed ones, for -overlay of the go command. test2json is the
+	// path of the tool test2json.
 	overlay, test2json string
 }
 
-// Plant writes the changed source files to dir. It returns an error if a defect no longer applies, or cannot be chosen at run time.
+// Plant writes the changed source files to dir. It returns an error if a defect no longer applies, or cannot be
+// selected at run time.
 func (t Tree) Plant(ctx context.Context, dir string, defects []Defect) (*Planted, error) {
 	texts, err := selectable(os.DirFS(t.Root), defects)
 	if err != nil {
@@ -59,7 +61,7 @@ func (p *Planted) Build(ctx context.Context, dir string, packages ...string) (ma
 	binaries, to := map[string]*Binary{}, dir+string(filepath.Separator)
 	for _, pkg := range packages {
 		binaries[pkg] = &Binary{planted: p, pkg: pkg, path: filepath.Join(dir, path.Base(pkg)+".test")}
-		if len(packages) == 1 { // the package can be the root of a module
+		if len(packages) == 1 { // pkg can be ".": in a folder, its binary would get another name, that of the module
 			to = binaries[pkg].path
 		}
 	}
@@ -118,25 +120,25 @@ func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Durat
 // would prove nothing.
 const noDefect = "(none)"
 
-// run runs the tests that match a pattern. planted is the name of a defect, or noDefect.
-func (b *Binary) run(ctx context.Context, planted, tests string, flags ...string) (outcome, error) {
+// run runs the tests that match the pattern tests. defect is the name of a defect, or noDefect.
+func (b *Binary) run(ctx context.Context, defect, tests string, flags ...string) (outcome, error) {
 	args := append([]string{
 		"-t", b.path, "-test.v=test2json", "-test.paniconexit0", "-test.count=1",
 		"-test.timeout=" + b.planted.tree.Timeout.String(), "-test.run=" + tests,
 	}, flags...)
 	command := exec.CommandContext(ctx, b.planted.test2json, args...) //nolint:gosec // G204: the list of defects is ours
 	command.Dir = filepath.Join(b.planted.tree.Root, filepath.FromSlash(b.pkg))
-	// rapid writes the input of a failure below testdata, and tries it first in every later run. A search for a smaller
-	// input would take 30 s.
-	command.Env = append(os.Environ(), deadline.VarPlanted+"="+planted, "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s")
-	if planted == noDefect {
+	// Without RAPID_NOFAILFILE, rapid would write the input of a failure below testdata, and try it first in every later
+	// run. Without RAPID_SHRINKTIME, it would search 30 s for a smaller input.
+	command.Env = append(os.Environ(), deadline.VarPlanted+"="+defect, "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=0s")
+	if defect == noDefect {
 		command.Env = append(command.Env, simulations.VarFactor+"=0.1")
 	}
-	return output(ctx, command)
+	return runCommand(ctx, command)
 }
 
-// A binary that ends with endMark and the name of a defect, padded with spaces to endBytes, has that defect in every
-// environment that does not select another one.
+// If a binary ends with endMark and the name of a defect, padded with spaces to endBytes, the binary selects that
+// defect unless its environment selects another one.
 const (
 	endMark  = "guards planted: "
 	endBytes = 256
@@ -189,7 +191,8 @@ func (o outcome) passed(guards []Guard) (err error) {
 	return nil
 }
 
-// overlay writes the planted files and the file for -overlay that lists them. It returns the path of that file.
+// overlay writes the planted files and a file for -overlay that lists them. It returns the path of the file for
+// -overlay.
 func (t Tree) overlay(dir string, planted map[string]string) (string, error) {
 	var o struct{ Replace map[string]string }
 	o.Replace = map[string]string{}
@@ -221,11 +224,12 @@ const (
 // outcome is the result of a run of tests.
 type outcome struct {
 	tests   map[string]state
-	failure string        // why the run is broken, "" if it is not
+	failure string        // why the run is broken, or "" if it is not
 	output  string        // everything that the tests printed
 	elapsed time.Duration // processor time
 }
 
+// state returns how a test ended. It returns broken for every test of a broken run.
 func (o outcome) state(test string) state {
 	if o.failure != "" {
 		return broken
@@ -245,7 +249,7 @@ func pattern(test string) string {
 	return strings.Join(levels, "/")
 }
 
-// read returns the outcome of a run from the output of test2json.
+// read returns the outcome of a run from the output of test2json, without the processor time.
 func read(out []byte) outcome {
 	o := outcome{tests: map[string]state{}}
 	var failure, build, output strings.Builder
@@ -279,8 +283,8 @@ func read(out []byte) outcome {
 	return o
 }
 
-// output runs a command that prints the output of test2json, and returns the outcome.
-func output(ctx context.Context, command *exec.Cmd) (outcome, error) {
+// runCommand runs a command that prints the output of test2json, and returns the outcome.
+func runCommand(ctx context.Context, command *exec.Cmd) (outcome, error) {
 	command.WaitDelay = 10 * time.Second
 	var out, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &out, &stderr

@@ -42,7 +42,8 @@ type source struct {
 	appended strings.Builder
 }
 
-// selectable returns the source files with all defects, by path, and one more file for each of their packages.
+// selectable returns the source files with all defects, by path, and for each of their packages one more file, which
+// selects a defect.
 func selectable(tree fs.FS, defects []Defect) (map[string]string, error) {
 	files := sourceFiles{}
 	var wrong []error
@@ -54,7 +55,7 @@ func selectable(tree fs.FS, defects []Defect) (map[string]string, error) {
 	return files.texts(), errors.Join(wrong...)
 }
 
-// add adds a defect. If it returns an error, it adds nothing.
+// add adds a defect. If it returns an error, it changes no source, but it can have added unchanged sources.
 func (f sourceFiles) add(tree fs.FS, d Defect) error {
 	planted, err := d.Plant(tree)
 	if err != nil {
@@ -66,7 +67,7 @@ func (f sourceFiles) add(tree fs.FS, d Defect) error {
 		if !ok {
 			original, err := fs.ReadFile(tree, file)
 			if err != nil {
-				return fmt.Errorf("read what %s changes: %w", d.Name, err)
+				return fmt.Errorf("read a file that %s changes: %w", d.Name, err)
 			}
 			if s, err = parse(file, string(original)); err != nil {
 				return err
@@ -92,6 +93,7 @@ func (f sourceFiles) add(tree fs.FS, d Defect) error {
 	return nil
 }
 
+// parse returns the source of a file. It returns errNotSelectable for a test file.
 func parse(file, content string) (*source, error) {
 	s := &source{
 		fset: token.NewFileSet(), content: content, insertions: map[int]string{}, signatures: map[[2]int]string{},
@@ -124,7 +126,8 @@ type value struct {
 	planted string
 }
 
-// compare returns the declarations that differ between the file and another text of the file.
+// compare returns the declarations that differ between the source and text, the changed contents of the file. It
+// returns errNotSelectable if the defect cannot be selected at run time.
 func (s *source) compare(file, text string) ([]change, error) {
 	other, err := parse(file, text)
 	if err != nil {
@@ -204,14 +207,15 @@ func isPositional(decl *ast.GenDecl) (found bool) {
 	return found
 }
 
+// text returns the source text of a node.
 func (s *source) text(n ast.Node) string { return s.between(n.Pos(), n.End()) }
 
 func (s *source) between(from, to token.Pos) string {
 	return s.content[s.fset.Position(from).Offset:s.fset.Position(to).Offset]
 }
 
-// plant makes a function call its changed copy when the defect is selected. Both have the same parameters, all with names, because a
-// parameter without a name cannot be passed on.
+// plant appends a copy of a function with the changed body, and makes the function call the copy when the defect is
+// selected. Both have the same parameters, all with names, because a parameter without a name cannot be passed on.
 func (s *source) plant(fn *ast.FuncDecl, body, defect string) {
 	// The name is unexported, because some tests list the exported methods of a type.
 	copyName := fmt.Sprintf("%s_%s", identifier(defect), fn.Name.Name)
@@ -256,8 +260,8 @@ func (s *source) plant(fn *ast.FuncDecl, body, defect string) {
 	fmt.Fprintf(&s.appended, "\n%s%s%s%s\n", signature.String(), copyName, suffix, body)
 }
 
-// plantValue changes a declaration so that the program selects one of two values when it starts. For this a constant
-// becomes a variable. The compiler reports an error where a constant is required.
+// plantValue changes a declaration so that the program selects the original value or the defect's value when it starts.
+// For this, a constant becomes a variable. The compiler reports an error where a constant is required.
 func (s *source) plantValue(decl *ast.GenDecl, v value, defect string) {
 	original := v.spec.Values[v.index]
 	callee := selectFunc
@@ -275,7 +279,8 @@ func (s *source) plantValue(decl *ast.GenDecl, v value, defect string) {
 	s.values[at] = fmt.Sprintf("%s(%q, %s, %s)", callee, defect, v.planted, text)
 }
 
-// moveConstants moves the constants that have become variables to the end of the file.
+// moveConstants appends the constants that have become variables to the file. It returns the edits that remove them
+// from their declarations.
 func (s *source) moveConstants() []edit {
 	var edits []edit
 	for spec, decl := range s.variables {
@@ -319,7 +324,8 @@ func identifier(name string) string {
 	}, name)
 }
 
-// withNames returns a copy of fields that all have names.
+// withNames returns a copy of a list of fields in which each field has a name. New names begin with "guards" and the
+// prefix.
 func withNames(list *ast.FieldList, prefix string) *ast.FieldList {
 	if list == nil {
 		return nil
@@ -344,7 +350,7 @@ func withNames(list *ast.FieldList, prefix string) *ast.FieldList {
 	return out
 }
 
-// fields returns the text of fields, with each type as it is in the source.
+// fields returns the source text of a list of fields, such as parameters.
 func (s *source) fields(list *ast.FieldList) string {
 	out := make([]string, 0, len(list.List))
 	for _, f := range list.List {
@@ -405,7 +411,7 @@ func %[4]s[T any](defect string, planted, own T) T {
 }
 `
 
-// texts returns the files with all functions, and one file for each package that selects a defect.
+// texts returns the changed files, by path, and for each of their packages one more file, which selects a defect.
 func (f sourceFiles) texts() map[string]string {
 	out := map[string]string{}
 	for file, s := range f {
@@ -423,7 +429,7 @@ type edit struct {
 	text     string
 }
 
-// render returns the source with all changes.
+// render returns the text of the source with the changes of all defects.
 func (s *source) render() string {
 	edits := s.moveConstants()
 	for at, text := range s.values {

@@ -1,8 +1,8 @@
 // Command portable checks the types of packages as other systems compile them: portable SYSTEM... -- PACKAGE...
 //
-// A system is a GOOS and a GOARCH, such as windows-amd64. The command reads the packages, their tests and everything
-// that they import from source. So it finds an identifier that is missing on a system in a twentieth of the time that a
-// compilation takes, and it writes nothing. It does not find errors that only a compiler finds, such as errors in
+// A system is a GOOS and a GOARCH, such as windows-amd64. The command reads the sources of the packages, of their tests
+// and of everything that they import. It takes a twentieth of the time of a compilation, finds each identifier that is
+// missing on a system, and writes nothing. It does not find errors that only a compiler finds, such as errors in
 // assembler: `make cross` finds them. There is only this file.
 package main
 
@@ -46,7 +46,7 @@ func arguments(args []string) (systems, patterns []string, err error) {
 	}
 	for _, system := range args[:at] {
 		if goos, arch, ok := strings.Cut(system, "-"); !ok || goos == "" || arch == "" {
-			return nil, nil, fmt.Errorf("%q is no system: write a GOOS and a GOARCH, such as windows-amd64", system)
+			return nil, nil, fmt.Errorf("%q is not a system: write a GOOS and a GOARCH, such as windows-amd64", system)
 		}
 	}
 	return args[:at], args[at+1:], nil
