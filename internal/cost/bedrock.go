@@ -8,20 +8,21 @@ const (
 	questions      = 1000
 	questionTokens = 20
 	promptTokens   = 500
-	passages       = 6
+	passages       = 6 // of the documentation, for each question
 	passageTokens  = 170
 	answerTokens   = 250
 )
 
-// bedrock returns the cost of a thousand questions about the documentation if models of Bedrock search and write the responses.
+// bedrock returns the items of the cost of a thousand questions about the documentation if models of Bedrock search and
+// write the responses.
 func bedrock() []item {
-	in := float64(promptTokens + passages*passageTokens + questionTokens)
+	perQuestion := float64(promptTokens + passages*passageTokens + questionTokens) // tokens that the model reads
 	return []item{
 		{
 			"vectors of questions", fmt.Sprintf("%d × %d tokens", questions, questionTokens),
 			dollars(vectorToken, questions*questionTokens),
 		},
-		{"what the model reads", fmt.Sprintf("%d × %g tokens", questions, in), dollars(tokenIn, questions*in)},
+		{"what the model reads", fmt.Sprintf("%d × %g tokens", questions, perQuestion), dollars(tokenIn, questions*perQuestion)},
 		{
 			"what it writes", fmt.Sprintf("%d × %d tokens", questions, answerTokens),
 			dollars(tokenOut, questions*answerTokens),
@@ -29,12 +30,13 @@ func bedrock() []item {
 	}
 }
 
-// questionTable returns a table with the sum of items. A single item can cost less than a cent.
+// questionTable returns a table of items and their sum. Its amounts have four decimals, because an item can cost less
+// than a cent.
 func questionTable(items []item) string {
 	t := newTable("what", "how much", "$ for 1,000 questions")
 	for _, i := range items {
 		t.row(i.name, i.quantity, fmt.Sprintf("%.4f", i.dollars))
 	}
-	t.row("**sum**", "", fmt.Sprintf("**%.2f**", bill(items)))
+	t.row("**sum**", "", fmt.Sprintf("**%.2f**", billTotal(items)))
 	return t.String()
 }

@@ -13,18 +13,19 @@ func billTable(items []item) string {
 	for _, i := range items {
 		t.row(i.name, i.quantity, formatDollars(i.dollars))
 	}
-	t.row("**sum**", "", "**"+formatDollars(bill(items))+"**")
+	t.row("**sum**", "", "**"+formatDollars(billTotal(items))+"**")
 	return t.String()
 }
 
-func bill(items []item) (total float64) {
+// billTotal returns the sum of the items.
+func billTotal(items []item) (total float64) {
 	for _, i := range items {
 		total += i.dollars
 	}
 	return total
 }
 
-// idle returns the bill of a month of an installation without clients, in its first year.
+// idle returns the items of the monthly bill of an installation without clients, in its first year.
 func idle(m measured) []item {
 	alarms, keys, boards := m.resources["AWS::CloudWatch::Alarm"], m.resources["AWS::KMS::Key"],
 		m.resources["AWS::CloudWatch::Dashboard"]
@@ -58,7 +59,8 @@ func idle(m measured) []item {
 // billedRotations is the number of rotations of a KMS key that increase its cost. KMS rotates the key once a year.
 const billedRotations = 2
 
-// idleTable returns the bill of an idle installation, with its sums in later years.
+// idleTable returns the table of the monthly bill of an idle installation in its first year, with the sums in later
+// years.
 func idleTable(m measured) string {
 	out := billTable(idle(m))
 	for rotations := 1; rotations <= billedRotations; rotations++ {
@@ -68,7 +70,7 @@ func idleTable(m measured) string {
 		}
 		additional := m.resources["AWS::KMS::Key"] * float64(rotations)
 		out += fmt.Sprintf("| **sum %s** | KMS has rotated the key: $%s more | **%s** |\n", year,
-			formatNumber(dollars(kmsRotation, additional)), formatDollars(bill(idle(m))+dollars(kmsRotation, additional)))
+			formatNumber(dollars(kmsRotation, additional)), formatDollars(billTotal(idle(m))+dollars(kmsRotation, additional)))
 	}
 	return out
 }
@@ -81,16 +83,16 @@ const (
 	busyReads    = 1.6 * million // management requests that read
 	busyChanges  = 0.4 * million
 	busyBuilds   = 1000
-	busyMerges   = 10 * 60 * hoursPerMonth // merges of a deployment's counts
+	busyMerges   = 10 * 60 * hoursPerMonth // the roll-up merges the counts of ten deployments each minute
 	busyTableGB  = 3.0
 	busyBucketGB = 1.0
-	busyAnswerKB = 2.0
+	busyAnswerKB = 2.0 // a response of the gateway
 )
 
-// busy returns the bill of a month of a busy installation.
-func busy(m measured, kinds []request) []item {
+// busy returns the items of the monthly bill of a busy installation. kinds is a result of requestKinds.
+func busy(m measured, kinds []requestKind) []item {
 	known, unknown, limited, read, change := kinds[0], kinds[1], kinds[2], kinds[3], kinds[6]
-	mix := func(name string, r request, requests float64) item {
+	requestsItem := func(name string, r requestKind, requests float64) item {
 		return item{
 			name, fmt.Sprintf("%s at $%s a million", quantity(requests), formatDollars(r.perMillion())),
 			r.perMillion() * requests / million,
@@ -101,11 +103,11 @@ func busy(m measured, kinds []request) []item {
 	operations := float64(len(m.operations))
 	traffic := busyGateway * busyAnswerKB / 1e6
 	items := []item{
-		mix("gateway, keys that are known", known, busyGateway*(1-busyUnknown-busyLimited)),
-		mix("gateway, keys looked up", unknown, busyGateway*busyUnknown),
-		mix("gateway, strict limits", limited, busyGateway*busyLimited),
-		mix("management, reading", read, busyReads),
-		mix("management, changing", change, busyChanges),
+		requestsItem("gateway, keys that are known", known, busyGateway*(1-busyUnknown-busyLimited)),
+		requestsItem("gateway, keys looked up", unknown, busyGateway*busyUnknown),
+		requestsItem("gateway, strict limits", limited, busyGateway*busyLimited),
+		requestsItem("management, reading", read, busyReads),
+		requestsItem("management, changing", change, busyChanges),
 		{
 			"builds", fmt.Sprintf("%s of %g s with %g MB", quantity(busyBuilds), buildMS/1000.0, m.memoryMB["builder"]),
 			lambdaTime(busyBuilds, buildMS, m.memoryMB["builder"]) + dollars(lambdaRequest, busyBuilds) +
@@ -130,11 +132,11 @@ func busy(m measured, kinds []request) []item {
 		},
 		{"answers to the internet", fmt.Sprintf("%g GB: %g KB each", traffic, busyAnswerKB), dollars(trafficOut, traffic)},
 	}
-	return append(items, item{"what an idle one costs", "the table above", bill(idle(m))})
+	return append(items, item{"what an idle one costs", "the table above", billTotal(idle(m))})
 }
 
-// summaryTable returns the table of the README.
-func summaryTable(m measured, kinds []request) string {
+// summaryTable returns the table in the README.
+func summaryTable(m measured, kinds []requestKind) string {
 	minimum, maximum := kinds[0].perMillion(), kinds[0].perMillion()
 	for _, k := range kinds[:gatewayKinds] {
 		minimum, maximum = min(minimum, k.perMillion()), max(maximum, k.perMillion())
@@ -146,9 +148,9 @@ func summaryTable(m measured, kinds []request) string {
 			t.row("a million times: "+k.name, formatDollars(k.perMillion()))
 		}
 	}
-	t.row("an idle installation, a month of its first year", formatDollars(bill(idle(m))))
-	t.row("a relay for tunnels beside it, a month", formatDollars(bill(serviceItems(m, "relay"))))
+	t.row("an idle installation, a month of its first year", formatDollars(billTotal(idle(m))))
+	t.row("a relay for tunnels beside it, a month", formatDollars(billTotal(serviceItems(m, "relay"))))
 	t.row("a busy one, a month: 100 million gateway requests, 2 million to the management API",
-		formatDollars(bill(busy(m, kinds))))
+		formatDollars(billTotal(busy(m, kinds))))
 	return t.String()
 }

@@ -2,11 +2,12 @@ package cost
 
 import "fmt"
 
-// checkItems returns what the synthetic check adds to the bill: its own stack, and the requests that it sends to the installation.
-func checkItems(m measured, kinds []request) []item {
+// checkItems returns the items that the synthetic check adds to a monthly bill: its own stack, and the requests that it
+// sends to the installation.
+func checkItems(m measured, kinds []requestKind) []item {
 	calls := m.checkCalls
-	// The check sends one management request, which is priced like the first kind that reads, and one gateway request
-	// to a host that does not exist.
+	// Each call of the check sends one management request, which is priced like the first kind that reads, and one
+	// gateway request to a host that does not exist.
 	gateway, management := kinds[0], kinds[gatewayKinds]
 	alarms, keys := m.check["AWS::CloudWatch::Alarm"], m.check["AWS::KMS::Key"]
 	return []item{

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// gateways returns the monthly cost of gateways as processes, as an installation with -c gateway=both runs them. It
-// includes one capacity unit of the load balancer, and the requests that fit into it.
+// gateways returns the items of the monthly bill of gateways as processes, as an installation with -c gateway=both runs
+// them. The items include one capacity unit of the load balancer, which is enough for some requests.
 func gateways(m measured) []item {
 	return append(serviceItems(m, "gateway"), item{
 		"the load balancer's capacity", fmt.Sprintf("1 × %d hours", hoursPerMonth), dollars(networkUnit, hoursPerMonth),
 	})
 }
 
-// tier is the price of a unit above a number of units a month.
+// tier is the name of the price of each unit above the first from units of a month.
 type tier struct {
 	from  float64
 	price string
@@ -23,11 +23,11 @@ type tier struct {
 var (
 	restTiers = []tier{
 		{0, restRequest},
-		{333 * million, restSecond},
-		{1000 * million, restThird},
-		{20_000 * million, restLast},
+		{333 * million, restTier2},
+		{1000 * million, restTier3},
+		{20_000 * million, restTier4},
 	}
-	logTiers = []tier{{0, logIntake}, {10_000, logSecond}, {30_000, logThird}}
+	logTiers = []tier{{0, logIntake}, {10_000, logTier2}, {30_000, logTier3}}
 )
 
 // tieredCost returns the cost of a monthly quantity. Each part of the quantity has the price of its tier.
@@ -49,10 +49,10 @@ type monthlyCost struct {
 	tasks               float64
 }
 
-// functionCost returns the cost of a month with the function, at a mean rate of requests a second. It leaves out the
+// functionCost returns the cost of a month with the function, at a mean rate of requests per second. It leaves out the
 // table, because a process sends the same number of requests to the table. X-Ray records the traces that Lambda
 // samples. Stages of API Gateway are not traced, and processes send no traces.
-func functionCost(r request, rate float64) monthlyCost {
+func functionCost(r requestKind, rate float64) monthlyCost {
 	n := rate * secondsPerMonth
 	out := monthlyCost{
 		logs:   tieredCost(logTiers, n*gatewayLog/1e9) + dollars(logIntake, n*accessLog/1e9),
@@ -70,10 +70,11 @@ func processCost(m measured, rate float64) monthlyCost {
 	service := m.services["gateway"]
 	n := rate * secondsPerMonth
 	tasks := max(service.tasks, math.Ceil(rate*requestCPUus/million/(service.cpuUnits/1024*busyShare)))
+	// One capacity unit of the load balancer is enough for 800 new connections per second, and for 1 GB per hour.
 	units := max(1, rate/requestsPerConnection/800, rate*3600*requestKB/1e6)
 	out := monthlyCost{logs: dollars(logIntake, n*(gatewayLog-platformLog)/1e9), tasks: tasks}
 	additional := tasks - service.tasks
-	out.total = bill(gateways(m)) + dollars(networkUnit, (units-1)*hoursPerMonth) + dollars(zoneTraffic,
+	out.total = billTotal(gateways(m)) + dollars(networkUnit, (units-1)*hoursPerMonth) + dollars(zoneTraffic,
 		n*requestKB/1e6*otherZone) + out.logs +
 		dollars(processorHour, additional*hoursPerMonth*service.cpuUnits/1024) + dollars(memoryHour,
 		additional*hoursPerMonth*service.memoryMB/1024) + dollars(addressHour, additional*hoursPerMonth)
@@ -81,12 +82,12 @@ func processCost(m measured, rate float64) monthlyCost {
 }
 
 // functionPerMillion returns the cost of a million requests with the function, in the first tier and without traces.
-func functionPerMillion(r request) float64 {
+func functionPerMillion(r requestKind) float64 {
 	return dollars(restRequest, million) + dollars(lambdaRequest, million) + lambdaTime(million, r.ms, r.memoryMB) +
 		dollars(logIntake, (gatewayLog+accessLog)*million/1e9)
 }
 
-func containerTable(m measured, kinds []request) string {
+func containerTable(m measured, kinds []requestKind) string {
 	t := newTable("requests a second, on average", "millions a month", "Lambda", "of it X-Ray", "of it logs", "processes",
 		"how many", "of it logs")
 	for _, rate := range []float64{1, 2, 5, 10, 100, 1000, 10_000} {
@@ -97,8 +98,9 @@ func containerTable(m measured, kinds []request) string {
 	return t.String()
 }
 
-// breakEven returns the mean rate of requests a second above which processes cost less than Lambda.
-func breakEven(m measured, r request) float64 {
+// breakEven returns the mean rate of requests per second above which processes cost less than Lambda. It is at most
+// 1000.
+func breakEven(m measured, r requestKind) float64 {
 	low, high := 0.0, 1000.0
 	for range 60 {
 		middle := (low + high) / 2
@@ -114,7 +116,7 @@ func breakEven(m measured, r request) float64 {
 func breakEvenTable(m measured) string {
 	t := newTable("an upstream answers in", "a million in Lambda", "processes are cheaper from")
 	for _, ms := range []float64{10, upstreamMS, 200, 1000} {
-		r := request{ms: ms + gatewayMS, memoryMB: m.memoryMB["gateway"]}
+		r := requestKind{ms: ms + gatewayMS, memoryMB: m.memoryMB["gateway"]}
 		t.row(formatNumber(ms)+" ms", "$"+formatDollars(functionPerMillion(r)), fmt.Sprintf("%.1f a second", breakEven(m, r)))
 	}
 	return t.String()

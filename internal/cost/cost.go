@@ -10,11 +10,11 @@ package cost
 
 import "slices"
 
-// price is one line of the price list: dollars for a number of units.
+// price is one line of the price list.
 type price struct {
-	name    string
-	text    string
-	dollars float64
+	name    string  // one of the constants below
+	text    string  // the description in the document
+	dollars float64 // the price of per units
 	per     float64
 	unit    string
 }
@@ -24,40 +24,40 @@ func (p price) each() float64 { return p.dollars / p.per }
 
 // The names of the prices.
 const (
-	restRequest   = "rest"
-	restSecond    = "rest-2"
-	restThird     = "rest-3"
-	restLast      = "rest-4"
-	lambdaRequest = "lambda"
-	lambdaSecond  = "lambda-second"
-	readUnit      = "read"
-	writeUnit     = "write"
-	tableStorage  = "table"
-	tableBackup   = "backup"
-	objectPut     = "put"
-	objectGet     = "get"
-	objectStorage = "object"
-	kmsKey        = "key"
-	kmsRotation   = "rotation"
-	kmsRequest    = "kms"
-	logIntake     = "log"
-	logSecond     = "log-2"
-	logThird      = "log-3"
-	alarm         = "alarm"
-	dashboard     = "dashboard"
-	metricMonth   = "metric"
-	trace         = "trace"
-	scheduleCall  = "schedule"
-	trafficOut    = "traffic"
-	processorHour = "processor"
-	memoryHour    = "memory"
-	networkHour   = "network-balancer"
-	networkUnit   = "network-balancer-unit"
-	addressHour   = "address"
-	zoneTraffic   = "zone"
-	vectorToken   = "vector"
-	tokenIn       = "token-in"
-	tokenOut      = "token-out"
+	restRequest    = "rest"
+	restTier2      = "rest-2"
+	restTier3      = "rest-3"
+	restTier4      = "rest-4"
+	lambdaRequest  = "lambda"
+	lambdaGBSecond = "lambda-second"
+	readUnit       = "read"
+	writeUnit      = "write"
+	tableStorage   = "table"
+	tableBackup    = "backup"
+	objectPut      = "put"
+	objectGet      = "get"
+	objectStorage  = "object"
+	kmsKey         = "key"
+	kmsRotation    = "rotation"
+	kmsRequest     = "kms"
+	logIntake      = "log"
+	logTier2       = "log-2"
+	logTier3       = "log-3"
+	alarm          = "alarm"
+	dashboard      = "dashboard"
+	metricMonth    = "metric"
+	trace          = "trace"
+	scheduleCall   = "schedule"
+	trafficOut     = "traffic"
+	processorHour  = "processor"
+	memoryHour     = "memory"
+	networkHour    = "network-balancer"
+	networkUnit    = "network-balancer-unit"
+	addressHour    = "address"
+	zoneTraffic    = "zone"
+	vectorToken    = "vector"
+	tokenIn        = "token-in"
+	tokenOut       = "token-out"
 )
 
 const million = 1e6
@@ -67,11 +67,11 @@ const million = 1e6
 func prices() []price {
 	return []price{
 		{restRequest, "API Gateway, REST: requests", 3.50, million, "requests"},
-		{restSecond, "the same beyond 333 million of a month", 2.80, million, "requests"},
-		{restThird, "the same beyond 1,000 million", 2.38, million, "requests"},
-		{restLast, "the same beyond 20,000 million", 1.51, million, "requests"},
+		{restTier2, "the same beyond 333 million of a month", 2.80, million, "requests"},
+		{restTier3, "the same beyond 1,000 million", 2.38, million, "requests"},
+		{restTier4, "the same beyond 20,000 million", 1.51, million, "requests"},
 		{lambdaRequest, "Lambda: requests", 0.20, million, "requests"},
-		{lambdaSecond, "Lambda, arm64: time", 13.3334, million, "GB-seconds"},
+		{lambdaGBSecond, "Lambda, arm64: time", 13.3334, million, "GB-seconds"},
 		{readUnit, "DynamoDB on demand: read request units", 0.125, million, "units"},
 		{writeUnit, "DynamoDB on demand: write request units", 0.625, million, "units"},
 		{tableStorage, "DynamoDB: storage", 0.25, 1, "GB-month"},
@@ -83,8 +83,8 @@ func prices() []price {
 		{kmsRotation, "KMS: each of the first two rotations of a key", 1.00, 1, "key-month"},
 		{kmsRequest, "KMS: requests", 0.03, 10_000, "requests"},
 		{logIntake, "CloudWatch Logs: intake", 0.50, 1, "GB"},
-		{logSecond, "the same of Lambda's logs beyond 10,000 GB of a month", 0.25, 1, "GB"},
-		{logThird, "the same of Lambda's logs beyond 30,000 GB", 0.10, 1, "GB"},
+		{logTier2, "the same of Lambda's logs beyond 10,000 GB of a month", 0.25, 1, "GB"},
+		{logTier3, "the same of Lambda's logs beyond 30,000 GB", 0.10, 1, "GB"},
 		{alarm, "CloudWatch: an alarm, for each metric", 0.10, 1, "alarm-month"},
 		{dashboard, "CloudWatch: a dashboard", 3.00, 1, "dashboard-month"},
 		{metricMonth, "CloudWatch: a metric beyond the basic ones", 0.30, 1, "metric-month"},
@@ -103,13 +103,13 @@ func prices() []price {
 	}
 }
 
-// dollars returns the cost of a quantity. It panics for a name without a price, because a table without the cost would
-// be wrong.
+// dollars returns the cost of a quantity at the price with a name. It panics if there is no such price, because a table
+// without the cost would be wrong.
 func dollars(name string, quantity float64) float64 {
 	list := prices()
 	i := slices.IndexFunc(list, func(p price) bool { return p.name == name })
 	if i < 0 {
-		panic("cost: nothing has the price " + name)
+		panic("cost: there is no price with the name " + name)
 	}
 	return list[i].each() * quantity
 }
@@ -120,13 +120,13 @@ const (
 	secondsPerMonth = hoursPerMonth * 3600
 )
 
-// lambdaTime returns the price of the compute time of calls that each take ms milliseconds with memoryMB of memory.
+// lambdaTime returns the cost of the compute time of calls that each take ms milliseconds with memoryMB of memory.
 func lambdaTime(calls, ms, memoryMB float64) float64 {
-	return dollars(lambdaSecond, calls*ms/1000*memoryMB/1024)
+	return dollars(lambdaGBSecond, calls*ms/1000*memoryMB/1024)
 }
 
-// sampled returns the number of traces a second that X-Ray's default rule records at an even rate of requests: the
-// first request of each second, and a twentieth of the others.
+// sampled returns the number of traces per second that X-Ray's default rule records if perSecond requests arrive in
+// each second: the first request of each second, and a twentieth of the others.
 func sampled(perSecond float64) float64 {
 	return min(perSecond, 1) + max(0, perSecond-1)/20
 }

@@ -63,7 +63,7 @@ func TestDocumentedTablesAreCurrent(t *testing.T) {
 // TestCostsMatchManualCalculations compares costs with values that were calculated by hand from the prices and the
 // inputs.
 func TestCostsMatchManualCalculations(t *testing.T) {
-	gateway := request{units: units{3, 0.1}, ms: 55, memoryMB: 512, logBytes: 500}
+	gateway := requestKind{units: units{3, 0.1}, ms: 55, memoryMB: 512, logBytes: 500}
 	// 3.50 + 0.20 + 55,000 s × 0.5 GB × $0.0000133334 + 3 × 0.125 + 0.1 × 0.625 + 0.5 GB × 0.50
 	// = 3.50 + 0.20 + 0.36667 + 0.375 + 0.0625 + 0.25
 	m := readRepository(t, "")
@@ -75,7 +75,7 @@ func TestCostsMatchManualCalculations(t *testing.T) {
 		// 3.50 + 0.20 + 0.36667 + (0.9 + 0.28) GB × 0.50
 		{"a million requests by the function", functionPerMillion(gateway), 4.65667},
 		// 2 × 730 × (0.5 × 0.03238 + 0.00356) + 730 × (0.0225 + 0.006 + 4 × 0.005) + (5 + 2) × 0.10 + 0.30
-		{"two gateways as processes", bill(gateways(m)), 28.835 + 35.405 + 0.70 + 0.30},
+		{"two gateways as processes", billTotal(gateways(m)), 28.835 + 35.405 + 0.70 + 0.30},
 		// x a second: 4.65667 × 2.628 x + 5 × 2.628 (0.95 + 0.05 x) by the function, 65.24 + (0.0004 × 0.5 + 0.000003 × 0.5 × 0.02 ×
 		// 1000) × 2628 x by processes
 		{"requests a second at which both cost the same", breakEven(m, gateway), 4.29257},
@@ -139,8 +139,8 @@ func TestReadParsesLedgersAndSummaries(t *testing.T) {
 		t.Errorf("read(): %v alarms without a relay, want 0", m.resources["AWS::CloudWatch::Alarm"])
 	}
 	// 2 × 730 × (0.25 × 0.03238 + 0.5 × 0.00356) + 730 × (0.0225 + 4 × 0.005) + 3 × 0.10 + 0.30
-	if got := bill(serviceItems(m, "relay")); math.Abs(got-46.0425) > 1e-4 {
-		t.Errorf("bill(relay) = %.5f, want 46.0425", got)
+	if got := billTotal(serviceItems(m, "relay")); math.Abs(got-46.0425) > 1e-4 {
+		t.Errorf("billTotal(relay) = %.5f, want 46.0425", got)
 	}
 }
 

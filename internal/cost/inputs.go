@@ -23,31 +23,31 @@ const (
 	resetMS       = 200  // with a cold start, and 16 queries in sequence
 	buildMS       = 3000 // including a wait of one second for the gateways
 	platformLog   = 500  // bytes that Lambda itself logs for a call
-	scheduleLog   = 850  // including our log line with a metric
-	managementLog = 1400 // including our log line with metrics
-	gatewayLog    = 900  // including our log line
-	accessLog     = 280  // a line of API Gateway's access log, with the bytes that CloudWatch adds to each line
-	// the processor time that a task needs for a request with TLS: at least three times the value that is measured here
+	scheduleLog   = 850  // bytes for a call by a schedule: platformLog, and our log line with a metric
+	managementLog = 1400 // bytes for a management request: platformLog, and our log line with metrics
+	gatewayLog    = 900  // bytes for a gateway request: platformLog, and our log line
+	accessLog     = 280  // bytes of a line of API Gateway's access log, and those that CloudWatch adds to each line
+	// the processor time that a task needs for a request with TLS: more than three times the value in docs/performance.md
 	requestCPUus = 200
-	// the utilization of a task's processors: docs/decisions/0064-gateways-follow-their-processors.md
+	// the maximum utilization of a task's processors: docs/decisions/0064-gateways-follow-their-processors.md
 	busyShare             = 0.6
 	requestKB             = 3   // a request and its response, as the load balancer forwards them
 	otherZone             = 0.5 // the part of requestKB that goes to another zone: half of it with two zones
 	buildReads            = 20  // units
-	buildWrites           = 50
+	buildWrites           = 50  // units
 	buildPuts             = 3
 	buildGets             = 3
-	requestsPerConnection = 10
-	admittedPerWrite      = 20 // strict limits: docs/decisions/0015-sizes-of-leases.md
+	requestsPerConnection = 10 // of a client with the load balancer
+	admittedPerWrite      = 20 // requests that a strict limit admits per write: docs/decisions/0015-sizes-of-leases.md
 	// A gateway process reads a deployment's record at most once in half a second. If requests are rare, it reads the
 	// record before each request, which is the most expensive case.
 	deploymentReads  = 1.0
 	tableKeyCalls    = 24 // per hour: DynamoDB's own calls to the table's KMS key
 	operationMetrics = 4  // per operation: latency, errors, units read and written
 	// The counts of requests: docs/decisions/0044-rows-of-counts-are-rolled-up.md.
-	rollupMS      = 20  // without work
+	rollupMS      = 20  // without counts to merge
 	rowReads      = 1   // units: a write first reads its row, which does not exist yet
-	callsPerWrite = 100 // by a gateway with many calls
+	callsPerWrite = 100 // calls that a gateway with many calls counts in one write
 	rowWrites     = 5   // units: two items of a transaction, and an entry of an index
 	mergeMS       = 50  // for a deployment in a minute
 	mergeReads    = 12  // units: five rows, the waiting counts, and the number of rollups
@@ -61,14 +61,15 @@ const (
 // units are the capacity units of the database, as a ledger lists them.
 type units struct{ reads, writes float64 }
 
-// measured contains the values from the golden files of other packages.
+// measured contains the values from the golden files of other packages, and the declared schedules.
 type measured struct {
+	// keys contains the rows of keysLedger, by name. operations contains the rows of operationsLedgers.
 	keys, operations map[string]units
 	// resources is the number of resources of each type in the templates.
 	resources map[string]float64
 	// memoryMB is the memory of each function.
 	memoryMB map[string]float64
-	// services are the services that an installation has only if the CDK context requests them.
+	// services contains, by name, the services that an installation has only if the CDK context requests them.
 	services map[string]service
 	// schedules are the schedules that the functions declare.
 	schedules []scheduled
@@ -103,7 +104,7 @@ const (
 	checkSummary        = "infra/testdata/check.txt"
 )
 
-// read reads the golden files.
+// read returns the values of the golden files below root, and the declared schedules.
 func read(root fs.FS) (measured, error) {
 	m := measured{
 		operations: map[string]units{}, resources: map[string]float64{}, memoryMB: map[string]float64{},
@@ -174,7 +175,7 @@ func read(root fs.FS) (measured, error) {
 	return m, err
 }
 
-// countResources adds the resources of a summary, by type.
+// countResources adds the number of resources of each type in a summary to the numbers in to.
 func countResources(root fs.FS, summary string, to map[string]float64) error {
 	return eachMatch(root, summary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) { to[groups[1]] += n[0] })
 }
@@ -194,7 +195,7 @@ func readLedger(root fs.FS, path string) (map[string]units, error) {
 func eachMatch(root fs.FS, path, pattern string, found func(groups []string, numbers []float64)) error {
 	file, err := root.Open(path)
 	if err != nil {
-		return fmt.Errorf("read what was measured: %w", err)
+		return fmt.Errorf("read the measured values: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	matching, times := regexp.MustCompile(pattern), 0

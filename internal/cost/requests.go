@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// request is a kind of request; all values are for one request.
-type request struct {
+// requestKind describes a kind of request. All values are for one request.
+type requestKind struct {
 	name string
 	units
 	ms, memoryMB, logBytes float64
-	summarized             bool // the summary contains it
+	summarized             bool // whether summaryTable has a line for this kind of management request
 }
 
 // gatewayKinds is the number of kinds that are requests to the gateway.
 const gatewayKinds = 3
 
-// parts returns the cost of a million requests, in the order of the columns.
-func (r request) parts() []float64 {
+// parts returns the costs of a million requests: API Gateway, Lambda, reads, writes and logs.
+func (r requestKind) parts() []float64 {
 	return []float64{
 		dollars(restRequest, million),
 		dollars(lambdaRequest, million) + lambdaTime(million, r.ms, r.memoryMB),
@@ -28,10 +28,10 @@ func (r request) parts() []float64 {
 }
 
 // perMillion returns the cost of a million requests.
-func (r request) perMillion() float64 { return sum(r.parts()) }
+func (r requestKind) perMillion() float64 { return sum(r.parts()) }
 
-// requests returns the kinds of requests, the gateway's first.
-func requests(m measured) ([]request, error) {
+// requestKinds returns the kinds of requests, beginning with the kinds of gateway requests.
+func requestKinds(m measured) ([]requestKind, error) {
 	var missing []string
 	lookUp := func(ledger map[string]units, row string) units {
 		u, ok := ledger[row]
@@ -42,24 +42,24 @@ func requests(m measured) ([]request, error) {
 	}
 	check := lookUp(m.keys, "check a key")
 	deployment := units{deploymentReads, 0}
-	gateway := func(name string, additional units) request {
-		return request{
+	gateway := func(name string, additional units) requestKind {
+		return requestKind{
 			name:  "gateway: " + name,
 			units: units{deployment.reads + additional.reads, additional.writes}, ms: upstreamMS + gatewayMS,
 			memoryMB: m.memoryMB["gateway"], logBytes: gatewayLog + accessLog,
 		}
 	}
-	management := func(ledger map[string]units, row, name string, ms float64) request {
-		return request{
+	management := func(ledger map[string]units, row, name string, ms float64) requestKind {
+		return requestKind{
 			name: name, units: lookUp(ledger, row), ms: ms, memoryMB: m.memoryMB["consumers"],
 			logBytes: managementLog + accessLog,
 		}
 	}
-	summarized := func(r request) request {
+	summarized := func(r requestKind) requestKind {
 		r.summarized = true
 		return r
 	}
-	out := []request{
+	out := []requestKind{
 		gateway("no key, or one that the process knows", units{}),
 		gateway("a key that it has to look up", check),
 		// A lease is one read and one write of one item, in a transaction.
@@ -78,12 +78,12 @@ func requests(m measured) ([]request, error) {
 		return nil, fmt.Errorf("the ledgers have no rows named %s", strings.Join(missing, ", "))
 	}
 	if out[0].memoryMB == 0 || out[3].memoryMB == 0 {
-		return nil, fmt.Errorf("%s tells no memory of the functions gateway and consumers", functionSummaries)
+		return nil, fmt.Errorf("%s has no memory of the function gateway or consumers", functionSummaries)
 	}
 	return out, nil
 }
 
-func requestTable(kinds []request) string {
+func requestTable(kinds []requestKind) string {
 	t := newTable("a million of", "units read", "units written", "ms", "API Gateway", "Lambda", "reads", "writes", "logs",
 		"**$**")
 	for _, r := range kinds {

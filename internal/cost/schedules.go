@@ -76,7 +76,7 @@ func callsPerMonth(s trigger.Schedule) (calls float64, err error) {
 	return calls, nil
 }
 
-// item returns the cost of a month's calls without their traces.
+// item returns the item of the bill for a month's calls, without their traces.
 func (s scheduled) item(memoryMB float64) item {
 	return item{
 		s.name, fmt.Sprintf("%s calls of %g ms with %g MB, %s read each", quantity(s.calls), s.ms, memoryMB,

@@ -64,7 +64,7 @@ func TestCallsOfAllSchedulesAreTraced(t *testing.T) {
 // TestRotatedKeyCostsMore checks that the first and the second rotation of a key each add $1 a month.
 func TestRotatedKeyCostsMore(t *testing.T) {
 	m := readRepository(t, "")
-	first := bill(idle(m))
+	first := billTotal(idle(m))
 	lines := strings.Split(strings.TrimSpace(idleTable(m)), "\n")
 	for i, want := range []float64{first, first + 1, first + 2} {
 		if line := lines[len(lines)-3+i]; !strings.HasSuffix(line, "| **"+formatDollars(want)+"** |") {

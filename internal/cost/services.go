@@ -2,7 +2,7 @@ package cost
 
 import "fmt"
 
-// serviceItems returns what a service adds to the bill of an idle installation.
+// serviceItems returns the items that a service adds to the monthly bill of an idle installation.
 func serviceItems(m measured, name string) []item {
 	service := m.services[name]
 	hours := service.tasks * hoursPerMonth

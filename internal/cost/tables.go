@@ -10,7 +10,7 @@ import (
 // tables returns the document's tables by name, as Markdown. Its error names what is missing: a row of a ledger, or the
 // tasks or the memory of a service or function.
 func tables(m measured) (map[string]string, error) {
-	kinds, err := requests(m)
+	kinds, err := requestKinds(m)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func priceTable() string {
 	return t.String()
 }
 
-// table is a Markdown table, the first column aligned to the left.
+// table is a Markdown table. Its first column is aligned to the left, and the others to the right.
 type table struct{ lines []string }
 
 func newTable(columns ...string) *table {
@@ -71,7 +71,7 @@ func formatDollars(amount float64) string { return strconv.FormatFloat(amount, '
 // formatNumber formats a number without trailing zeros.
 func formatNumber(n float64) string { return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) }
 
-// quantity formats a large number so that people can read it.
+// quantity formats a number: in millions from a million on, and as an integer with a comma from 10,000 on.
 func quantity(n float64) string {
 	switch {
 	case n >= million:

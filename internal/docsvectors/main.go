@@ -31,7 +31,7 @@ import (
 
 func main() {
 	model := flag.String("model", "", "the model's id")
-	vectors := flag.String("vectors", "", "the file, which is written anew")
+	vectors := flag.String("vectors", "", "the file of vectors to create or replace")
 	flag.Parse()
 	if err := run(context.Background(), *model, *vectors, os.Getenv, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "make docs-vectors:", err)
@@ -41,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, model, path string, getenv func(string) string, out io.Writer) error {
 	if !config.IsEmbeddingModel(model) {
-		return fmt.Errorf("MODEL= is one of %s", strings.Join(config.EmbeddingModels(), ", "))
+		return fmt.Errorf("set MODEL to one of %s", strings.Join(config.EmbeddingModels(), ", "))
 	}
 	env, err := signin.Environment(ctx, getenv, signin.CommandLine)
 	if err != nil {
@@ -55,7 +55,7 @@ func run(ctx context.Context, model, path string, getenv func(string) string, ou
 	if err != nil {
 		return err
 	}
-	questions, err := read(os.DirFS("."))
+	questions, err := readQuestions(os.DirFS("."))
 	if err != nil {
 		return err
 	}
@@ -63,16 +63,16 @@ func run(ctx context.Context, model, path string, getenv func(string) string, ou
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // vectors of what is public
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // vectors of public texts
 		return err
 	}
-	return os.WriteFile(path, file, 0o644) //nolint:gosec // vectors of what is public
+	return os.WriteFile(path, file, 0o644) //nolint:gosec // vectors of public texts
 }
 
 // questionSets contains the questions that measure the search.
 type questionSets struct{ answerable, unanswerable corpus.QuestionSets }
 
-func read(repository fs.FS) (q questionSets, err error) {
+func readQuestions(repository fs.FS) (q questionSets, err error) {
 	q.answerable, q.unanswerable, err = corpus.ReadQuestions(repository)
 	return q, err
 }
@@ -91,6 +91,7 @@ func compute(
 	if err != nil {
 		return nil, err
 	}
+	// newSearcher returns a file with the vectors and the score covered, and a searcher that uses the file.
 	newSearcher := func(covered float64) ([]byte, *docsearch.Searcher, error) {
 		vectorFile, err := docsearch.NewVectors(id, index.Content, covered, vectors)
 		if err != nil {

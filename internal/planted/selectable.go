@@ -324,7 +324,7 @@ func identifier(name string) string {
 	}, name)
 }
 
-// withNames returns a copy of a list of fields in which each field has a name. New names begin with "guards" and the
+// withNames returns a copy of a list of fields where each field has a name. New names begin with "guards" and the
 // prefix.
 func withNames(list *ast.FieldList, prefix string) *ast.FieldList {
 	if list == nil {
