@@ -22,7 +22,10 @@ func bedrock() []item {
 			"vectors of questions", fmt.Sprintf("%d × %d tokens", questions, questionTokens),
 			dollars(vectorToken, questions*questionTokens),
 		},
-		{"what the model reads", fmt.Sprintf("%d × %g tokens", questions, perQuestion), dollars(tokenIn, questions*perQuestion)},
+		{
+			"what the model reads", fmt.Sprintf("%d × %g tokens", questions, perQuestion),
+			dollars(tokenIn, questions*perQuestion),
+		},
 		{
 			"what it writes", fmt.Sprintf("%d × %d tokens", questions, answerTokens),
 			dollars(tokenOut, questions*answerTokens),

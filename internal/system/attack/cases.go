@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// attempt is an attack on the gateway.
+// attempt is an attack that writes a text on one connection, to the gateway or to the management API.
 type attempt struct {
 	class, name string
 	// site is the project that receives the attack: "" for the project with OpenAPI paths, or patterns.
@@ -29,7 +29,7 @@ type attempt struct {
 // patterns is the site whose routes are URL patterns.
 const patterns = "patterns"
 
-// target is a server that serves the two sites, in front of the upstream.
+// target is the server under attack: a proxy that serves the two sites in front of the upstream, or the management API.
 type target struct {
 	name string
 	// address returns the address to dial for a site, and host returns the site's host name.
@@ -40,7 +40,7 @@ type target struct {
 // concurrency is the number of concurrent attacks. Most attacks wait, and do not delay the others.
 const concurrency = 16
 
-// try makes the attempts on a target.
+// try makes the attempts on a target, and returns their results in the same order.
 func try(ctx context.Context, t target, attempts []attempt, u *upstream) ([]result, error) {
 	results := make([]result, len(attempts))
 	group, ctx := errgroup.WithContext(ctx)
@@ -72,8 +72,8 @@ func try(ctx context.Context, t target, attempts []attempt, u *upstream) ([]resu
 	return results, group.Wait()
 }
 
-// outcome returns the status of the first response, and the path that was forwarded to the upstream. If the path shows
-// that the attack reached /admin, it returns only that path.
+// outcome returns the status of the first response, and the path that was forwarded to the upstream. If a permissive
+// upstream would serve /admin for a forwarded path, outcome returns only that fact.
 func outcome(c conversation, arrivals []arrival) string {
 	out := "cut off"
 	if len(c.responses) > 0 {
@@ -135,7 +135,7 @@ func problem(c conversation, _ []arrival) string {
 }
 
 // receivedUpstream returns a function that reports whether the upstream received a header field or trailer with this
-// name.
+// name. If no request arrived there, the function returns the status of the response.
 func receivedUpstream(name string) func(conversation, []arrival) string {
 	return func(c conversation, arrivals []arrival) string {
 		if len(arrivals) == 0 {
@@ -150,7 +150,8 @@ func receivedUpstream(name string) func(conversation, []arrival) string {
 	}
 }
 
-// receivedByClient returns a function that reports whether the client received a header field with this name.
+// receivedByClient returns a function that reports whether the client received a header field with this name. If the
+// response does not have the status 200, the function returns the status.
 func receivedByClient(name string) func(conversation, []arrival) string {
 	return func(c conversation, arrivals []arrival) string {
 		if len(c.responses) == 0 || c.responses[0].status != http.StatusOK {
@@ -163,9 +164,9 @@ func receivedByClient(name string) func(conversation, []arrival) string {
 	}
 }
 
-// isOwnResponse reports whether the second request receives its own response, and not the response "foisted" that the
-// upstream has added to the first one.
-func isOwnResponse(c conversation, arrivals []arrival) string {
+// nextResponse says which response the second request receives: its own, the response "foisted" that the upstream has
+// added to the first one, or none.
+func nextResponse(c conversation, arrivals []arrival) string {
 	for i, a := range c.responses {
 		if i > 0 && a.body == "foisted" {
 			return "the next caller gets the foisted one"
@@ -188,7 +189,7 @@ func upstreamAttack(response, method string) attempt {
 	return attempt{
 		class: "connections", name: "the upstream sends " + response,
 		parts:   []string{request(method, target), request("GET", "/echo")},
-		methods: []string{method, "GET"}, want: "the next caller gets its own", evaluate: isOwnResponse,
+		methods: []string{method, "GET"}, want: "the next caller gets its own", evaluate: nextResponse,
 	}
 }
 
@@ -204,7 +205,7 @@ func fieldAttack(name, want string, evaluate func(conversation, []arrival) strin
 func cases() []attempt {
 	return slices.Concat(
 		pathCases(), connectionCases(), upgradeCases(),
-		framingCases(), fieldCases(), responseCases(), refusedCases(), keyCases(), // headers
+		framingCases(), fieldCases(), responseCases(), refusedCases(), keyCases(), // the class headers
 		otherCases(),
 	)
 }
@@ -391,8 +392,8 @@ func refusedCases() []attempt {
 	}
 }
 
-// keyCases returns requests that contain one of the product's keys to a route that needs no key. The upstream must not
-// see the key.
+// keyCases returns requests to a route that needs no key. The requests contain a key of the product, which the upstream
+// must not see.
 func keyCases() []attempt {
 	var all []attempt
 	for _, c := range []struct{ name, line string }{

@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	binary := flag.String("binary", "", "the product's binary, as `go build ./local` makes it")
+	binary := flag.String("binary", "", "the product's binary, as `go build ./local` creates it")
 	flag.Parse()
 	devmain.Main(context.Background(), "attack", func(ctx context.Context) error {
 		results, err := attack(ctx, *binary, flood{
@@ -38,13 +38,14 @@ func main() {
 			return err
 		}
 		if succeeded := report(os.Stdout, results); succeeded > 0 {
-			return fmt.Errorf("%d got through", succeeded)
+			return fmt.Errorf("%d attacks succeeded", succeeded)
 		}
 		return nil
 	})
 }
 
-// result is the result of one attack.
+// result is the result of one attack. If got equals want, the product has blocked the attack. For the few requests that
+// are no attack and must succeed, want describes the success.
 type result struct {
 	class, name string
 	got, want   string
@@ -56,7 +57,7 @@ func (r result) blocked() bool { return r.got == r.want }
 func report(to io.Writer, results []result) int {
 	succeeded := 0
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "\tclass\twhat is tried\twhat comes of it")
+	_, _ = fmt.Fprintln(table, "\tclass\tattack\tresult")
 	for _, r := range results {
 		mark := "held"
 		if !r.blocked() {
@@ -72,7 +73,7 @@ func report(to io.Writer, results []result) int {
 	return succeeded
 }
 
-// attack starts the product and makes all attacks.
+// attack starts the product and makes all attacks. The attacks on memory are made only on Linux.
 func attack(ctx context.Context, binary string, f flood) ([]result, error) {
 	u, err := listenUpstream(ctx)
 	if err != nil {

@@ -12,14 +12,16 @@ import (
 	"github.com/gatewright/gatewright/internal/system/instance"
 )
 
-// managementAttack is an attack on the management API with a valid key.
+// managementAttack is an attack on the management API with a valid account key, or on an upload URL. do makes the
+// attack and returns its result, which must equal want.
 type managementAttack struct {
 	name string
 	do   func(ctx context.Context, p *product) (string, error)
 	want string
 }
 
-// attackManagement makes the attacks on the management API in order, because some need an object that an earlier one has created.
+// attackManagement makes the attacks on the management API. It makes managementCases and uploadCases in order, because
+// some need an object that an earlier one has created.
 func (p *product) attackManagement(ctx context.Context) ([]result, error) {
 	var results []result
 	for _, m := range append(managementCases(), uploadCases()...) {
@@ -137,33 +139,33 @@ func claimBucketName(ctx context.Context, p *product) (string, error) {
 		`{"name":"shop"}`); err != nil {
 		return "", err
 	}
-	made, raw, err := p.Request(ctx, key, http.MethodPost, "/v1/accounts/"+p.account+"/key-buckets",
+	created, raw, err := p.Request(ctx, key, http.MethodPost, "/v1/accounts/"+p.account+"/key-buckets",
 		`{"name":"victim-production","tags":{"project":"shop","environmentType":"PRODUCTION"}}`)
 	if err != nil {
 		return "", err
 	}
-	if made/100 == 2 {
-		return "the bucket is made", nil
+	if created/100 == 2 {
+		return "the bucket is created", nil
 	}
 	if bytes.Contains(raw, []byte("exists")) {
-		return "it tells whether the project exists: " + string(raw), nil
+		return "the response shows whether the project exists: " + string(raw), nil
 	}
 	return "refused, and the project's gateway knows no key of it", nil
 }
 
-// newKey creates an account key that is limited to a project.
+// newKey creates an account key that has all scopes, but only in one project.
 func (p *product) newKey(ctx context.Context, project string) (string, error) {
 	//nolint:gosec // the binary of the product
 	command := exec.CommandContext(ctx, p.binary, "key", "create", p.account, "--scopes", "all", "--projects", project)
 	command.Env = append(os.Environ(), "GATEWRIGHT_DATA_DIR="+p.Data())
 	out, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("make a key: %w", err)
+		return "", fmt.Errorf("create a key: %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// rawManagementCases returns the attacks on the API's listener.
+// rawManagementCases returns the attacks on the management API that write the bytes of requests themselves.
 func rawManagementCases() []attempt {
 	api := func(name, want string, evaluate func(conversation, []arrival) string, parts ...string) attempt {
 		return attempt{class: "management", name: name, want: want, evaluate: evaluate, parts: parts}

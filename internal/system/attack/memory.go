@@ -20,14 +20,15 @@ import (
 	"github.com/gatewright/gatewright/local/authority"
 )
 
-// flood is the number of bodies that clients send at the same time, so that the product holds them in memory.
+// flood is the size of the attacks on the product's memory: how many bodies clients send at the same time, and how
+// long.
 type flood struct {
 	// connections is the number of HTTP/1.1 connections to the documentation's MCP server. http2 is the number of HTTP/2
 	// connections to an MCP route without a key, each with streams requests.
 	connections, http2, streams int
-	// fast is the number of connections on which each of fastClients sends whole bodies.
+	// fast is the number of whole bodies that each of fastClients sends at the same time.
 	fast int
-	// duration is how long the clients continue after all slow bodies have begun.
+	// duration is how long the clients of an attack continue after all its slow bodies have begun.
 	duration time.Duration
 }
 
@@ -101,7 +102,8 @@ func (p *product) attackMemory(ctx context.Context, f flood) ([]result, error) {
 	return results, nil
 }
 
-// measure makes one attack, and measures the process until the attack ends.
+// measure makes one attack, and measures the process until the attack ends. begin starts the attack: it adds each slow
+// body to started, whose counter goes down when the body has begun, and runs the clients in senders.
 func (p *product) measure(
 	ctx context.Context, roots *x509.CertPool, duration time.Duration,
 	begin func(ctx context.Context, started, senders *sync.WaitGroup) error,
@@ -136,7 +138,7 @@ func (p *product) measure(
 				{p.TLS + mcpPath, p.hosts[""]},
 			} {
 				calls.Add(1)
-				if err := get(ctx, client, request.url, request.host); err != nil {
+				if err := listTools(ctx, client, request.url, request.host); err != nil {
 					refused.Add(1)
 					failure.CompareAndSwap(nil, err)
 				}
@@ -178,7 +180,8 @@ func (p *product) roots() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// clientAt returns a client with its own address. With TLS it uses HTTP/2 on one connection.
+// clientAt returns a client that connects from the given address. It has at most one connection to each server. With
+// TLS, it uses HTTP/2.
 func (p *product) clientAt(address string, roots *x509.CertPool) *http.Client {
 	name, _, _ := strings.Cut(p.hosts[""], ":")
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
@@ -187,13 +190,14 @@ func (p *product) clientAt(address string, roots *x509.CertPool) *http.Client {
 	}}
 }
 
+// dialer returns a dialer that connects from the given address.
 func dialer(address string) *net.Dialer {
 	return &net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 }
 
-// get sends a small MCP request, and returns an error if the status of the response is not 200.
-func get(ctx context.Context, client *http.Client, url, host string) error {
-	r, err := post(ctx, url, host, strings.NewReader(toolList))
+// listTools sends a small MCP request, and returns an error if the status of the response is not 200.
+func listTools(ctx context.Context, client *http.Client, url, host string) error {
+	r, err := newPost(ctx, url, host, strings.NewReader(toolList))
 	if err != nil {
 		return err
 	}
@@ -209,7 +213,8 @@ func get(ctx context.Context, client *http.Client, url, host string) error {
 	return nil
 }
 
-func post(ctx context.Context, url, host string, body io.Reader) (*http.Request, error) {
+// newPost returns a POST request with a JSON body, without sending it.
+func newPost(ctx context.Context, url, host string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
 		return nil, fmt.Errorf("make a request: %w", err)
@@ -235,19 +240,19 @@ func (p *product) slowConnection(ctx context.Context, started *sync.WaitGroup) {
 	slowBody(ctx, c, started)
 }
 
-// slowStreams sends slow bodies as requests on one HTTP/2 connection.
+// slowStreams opens an HTTP/2 connection and starts to send slow bodies on it, each in a request.
 func (p *product) slowStreams(
 	ctx context.Context, roots *x509.CertPool, streams int, started, senders *sync.WaitGroup,
 ) error {
 	client := p.clientAt(attacker, roots)
 	client.Timeout = 0
-	if err := get(ctx, client, p.TLS+mcpPath, p.hosts[""]); err != nil { // this request opens the connection
+	if err := listTools(ctx, client, p.TLS+mcpPath, p.hosts[""]); err != nil { // this request opens the connection
 		return err
 	}
 	for range streams {
 		started.Add(1)
 		bodyReader, bodyWriter := io.Pipe()
-		r, err := post(ctx, p.TLS+mcpPath, p.hosts[""], bodyReader)
+		r, err := newPost(ctx, p.TLS+mcpPath, p.hosts[""], bodyReader)
 		if err != nil {
 			return err
 		}
@@ -273,7 +278,7 @@ func (p *product) fastBodies(ctx context.Context, client *http.Client) {
 		if i%2 == 1 {
 			url, host = p.Gateway+mcpPath, p.hosts[""]
 		}
-		r, err := post(ctx, url, host, bytes.NewReader(body))
+		r, err := newPost(ctx, url, host, bytes.NewReader(body))
 		if err != nil {
 			return
 		}
@@ -284,7 +289,7 @@ func (p *product) fastBodies(ctx context.Context, client *http.Client) {
 	}
 }
 
-// slowBody writes the beginning of a body, and then one byte every byteInterval.
+// slowBody writes the beginning of a body, and then one byte every byteInterval until ctx ends or a write fails.
 func slowBody(ctx context.Context, to io.WriteCloser, started *sync.WaitGroup) {
 	defer func() { _ = to.Close() }()
 	_, err := to.Write(bytes.Repeat([]byte(" "), initialBytes))

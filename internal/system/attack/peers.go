@@ -19,8 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/freeport"
 )
 
-// reverseProxy serves both sites as Go's users do: with a ServeMux that has patterns for the same routes, in front of
-// httputil.ReverseProxy.
+// reverseProxy serves both sites as users of Go do: with a ServeMux in front of httputil.ReverseProxy. The ServeMux has
+// patterns for the routes that the compared attacks use.
 func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
 	to := &url.URL{Scheme: "http", Host: u.address()}
 	pools := &separatePools{transports: map[string]*http.Transport{}}
@@ -58,7 +58,8 @@ func reverseProxy(ctx context.Context, u *upstream) (target, func(), error) {
 	}, nil
 }
 
-// separatePools has a separate connection pool for each attack, so that an attack that breaks a connection does not change the result of another.
+// separatePools has a separate connection pool for each attack, so that an attack that breaks a connection does not
+// change the result of another attack.
 type separatePools struct {
 	mu         sync.Mutex
 	transports map[string]*http.Transport
@@ -116,8 +117,8 @@ func findNginx(ctx context.Context) (string, error) {
 	return program, nil
 }
 
-// nginxConfiguration configures both sites as a user of nginx would: with locations, and with proxy_pass without a path, which forwards
-// the path as the client wrote it.
+// nginxConfiguration configures both sites as a user of nginx would: with locations, and with proxy_pass without a
+// path. So nginx forwards the path as the client wrote it.
 const nginxConfiguration = `daemon off;
 master_process off;
 pid {dir}/pid;

@@ -52,7 +52,7 @@ func startProduct(ctx context.Context, binary string, u *upstream) (_ *product, 
 			return nil, err
 		}
 		if status.Status != "SUCCESS" {
-			return nil, fmt.Errorf("the project %s is not built: %+v", name, status)
+			return nil, fmt.Errorf("build of the project %s: %+v, want the status SUCCESS", name, status)
 		}
 		deploymentURL, err := url.Parse(status.URL)
 		if err != nil {
@@ -83,13 +83,13 @@ type endpoint struct {
 	path, methods string
 	handler       string
 	options       map[string]any
-	key           string // the policy that requires a key, "" for none
+	keyPolicy     string // "key" requires a key, "any" also allows requests without one, "" does not check keys
 }
 
 // mcpPath is the path of an MCP server that requires no key.
 const mcpPath = "/mcp"
 
-// pathSite returns the project with OpenAPI paths.
+// pathSite returns the files of the project with OpenAPI paths. upstream is the address of the upstream.
 func pathSite(upstream string) map[string]string {
 	to := "http://" + upstream
 	forward := func(base string) map[string]any { return map[string]any{"baseUrl": base} }
@@ -117,7 +117,7 @@ func pathSite(upstream string) map[string]string {
 	return files(site, nil)
 }
 
-// patternSite returns the project with URL patterns.
+// patternSite returns the files of the project with URL patterns. upstream is the address of the upstream.
 func patternSite(upstream string) map[string]string {
 	forward := map[string]any{"baseUrl": "http://" + upstream}
 	return files([]endpoint{
@@ -126,7 +126,7 @@ func patternSite(upstream string) map[string]string {
 	}, map[string]any{"pathMode": "url-pattern"})
 }
 
-// files returns the files of a project.
+// files returns the files of a project. pathOptions is the value of x-gateway-path for each path, or nil for none.
 func files(site []endpoint, pathOptions map[string]any) map[string]string {
 	// The gateway tries URL patterns in the order of the document, so the paths must be in order. A map has no order.
 	var paths []string
@@ -136,8 +136,8 @@ func files(site []endpoint, pathOptions map[string]any) map[string]string {
 			item["x-gateway-path"] = pathOptions
 		}
 		inbound := []string{}
-		if e.key != "" {
-			inbound = append(inbound, e.key)
+		if e.keyPolicy != "" {
+			inbound = append(inbound, e.keyPolicy)
 		}
 		for method := range strings.FieldsSeq(e.methods) {
 			item[method] = map[string]any{
@@ -158,19 +158,20 @@ func files(site []endpoint, pathOptions map[string]any) map[string]string {
 				}}
 			}
 		}
-		paths = append(paths, text(e.path)+":"+text(item))
+		paths = append(paths, encode(e.path)+":"+encode(item))
 	}
 	return map[string]string{
-		"config/routes.oas.json": text(map[string]any{
+		"config/routes.oas.json": encode(map[string]any{
 			"openapi": "3.1.0", "info": map[string]any{"title": "attacked", "version": "1"},
 			"paths": json.RawMessage("{" + strings.Join(paths, ",") + "}"),
 		}),
-		"config/policies.json": text(map[string]any{"policies": []any{
+		"config/policies.json": encode(map[string]any{"policies": []any{
 			policy("key", map[string]any{}), policy("any", map[string]any{"allowUnauthenticatedRequests": true}),
 		}, "corsPolicies": []any{}}),
 	}
 }
 
+// policy returns the declaration of a policy that checks API keys.
 func policy(name string, options map[string]any) map[string]any {
 	return map[string]any{
 		"name": name, "policyType": "api-key-inbound",
@@ -181,7 +182,8 @@ func policy(name string, options map[string]any) map[string]any {
 	}
 }
 
-func text(v any) string {
+// encode returns v as JSON.
+func encode(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // maps of strings always encode

@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// upload returns an attack on an upload URL, which writes each conversation on a connection of its own. In a
+// upload returns an attack on an upload URL, which writes each conversation on a separate connection. In a
 // conversation, {host} is the host of the URL, {path} is its path, {query} is its query, and {at} is its path with the
-// query.
+// query. The attack also succeeds if a response or the product's log contains the signature of the URL.
 func upload(
 	name, want string, evaluate func(conversation, []arrival) string, conversations ...string,
 ) managementAttack {
 	return managementAttack{name: name, want: want, do: func(ctx context.Context, p *product) (string, error) {
-		uploadURL, err := p.issue(ctx)
+		uploadURL, err := p.newUploadURL(ctx)
 		if err != nil {
 			return "", err
 		}
 		host := strings.TrimPrefix(p.API, "http://")
 		signature := uploadURL.Query().Get("signature")
-		fill := strings.NewReplacer("{host}", host, "{at}", uploadURL.RequestURI(), "{path}", uploadURL.Path,
+		replacer := strings.NewReplacer("{host}", host, "{at}", uploadURL.RequestURI(), "{path}", uploadURL.Path,
 			"{query}", uploadURL.RawQuery)
 		var all []string
 		for _, raw := range conversations {
-			c, err := converse(ctx, host, []string{fill.Replace(raw)}, []string{http.MethodPut, http.MethodGet})
+			c, err := converse(ctx, host, []string{replacer.Replace(raw)}, []string{http.MethodPut, http.MethodGet})
 			if err != nil {
 				return "", err
 			}
 			all = append(all, evaluate(c, nil))
 			for _, a := range c.responses {
 				if strings.Contains(a.body, signature) {
-					return "the answer has the signature", nil
+					return "the response has the signature", nil
 				}
 			}
 		}
@@ -49,8 +49,8 @@ func upload(
 	}}
 }
 
-// issue requests an upload URL.
-func (p *product) issue(ctx context.Context) (*url.URL, error) {
+// newUploadURL requests an upload URL.
+func (p *product) newUploadURL(ctx context.Context) (*url.URL, error) {
 	var issued struct{ UploadURL string }
 	err := p.RequestJSON(ctx, &issued, http.MethodPost, "/v1/deployments/sources",
 		fmt.Sprintf(`{"accountName":%q,"projectName":"attacked","branchName":"uploads"}`, p.account))

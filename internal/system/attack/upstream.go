@@ -61,10 +61,11 @@ var responses = map[string]string{
 // secondResponse is a complete response that no caller must receive.
 const secondResponse = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nfoisted"
 
-// badRequest is the beginning of the response that net/http's server sends before it calls a handler.
+// badRequest is how a response begins if net/http's server refuses a request before it calls a handler.
 const badRequest = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: " +
 	"close\r\n\r\n400 Bad Request"
 
+// listenUpstream starts an upstream on a free port.
 func listenUpstream(ctx context.Context) (*upstream, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -151,9 +152,9 @@ func (u *upstream) respond(r *http.Request, a arrival) string {
 		body)
 }
 
-// servedPath returns the path that an especially permissive server serves: it decodes the target once, treats a
-// backslash as a slash and the text after a semicolon as a parameter, merges slashes and resolves dots. Each of these
-// conversions exists in real servers.
+// servedPath returns the path that an especially permissive server serves. The server decodes the target once, treats a
+// backslash as a slash and the text after a semicolon as a parameter, ends a segment at a zero byte, merges slashes and
+// resolves dots. Each of these conversions exists in real servers.
 func servedPath(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	if decoded, err := url.PathUnescape(path); err == nil {

@@ -36,8 +36,9 @@ const (
 	partDelay = 30 * time.Millisecond
 )
 
-// converse writes the parts to an address, and reads responses until the server ends the connection or each request has one. methods are the
-// methods of the requests, because the end of a response depends on the method.
+// converse writes the parts to an address, and reads responses until each request has one, or the server ends the
+// connection or sends no response in time. methods are the methods of the requests, because the end of a response
+// depends on the method.
 func converse(ctx context.Context, address string, parts, methods []string) (conversation, error) {
 	var out conversation
 	c, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, "tcp", address)
@@ -90,7 +91,8 @@ func converse(ctx context.Context, address string, parts, methods []string) (con
 	return out, nil
 }
 
-// request returns the text of a request without a body. more are additional header lines.
+// request returns the text of a request without a body, with the placeholders {host} and {mark}. more are additional
+// header lines.
 func request(method, target string, more ...string) string {
 	return method + " " + target + " HTTP/1.1\r\nHost: {host}\r\n" +
 		markHeader + ": {mark}\r\n" + strings.Join(append(more, "", ""), "\r\n")

@@ -1,5 +1,6 @@
-// Package instance runs the product as a separate process, for programs and tests that use the product from outside: on
-// free ports, and in a directory of the caller, until the caller stops or kills it.
+// Package instance runs the product as a separate process, for programs and tests that use the product from outside.
+// The process listens on free ports and keeps its data in a directory of the caller, until the caller stops or kills
+// it.
 //
 // It does not implement the local run, which is package product; it starts the binary of the local run.
 //
@@ -23,12 +24,13 @@ import (
 	"github.com/gatewright/gatewright/shared/base/processes"
 )
 
-// startTimeout bounds a start, which takes a fraction of a second once everything is compiled.
+// startTimeout is the maximum duration of a start. A start takes a fraction of a second, but `make run` can compile the
+// product first.
 const startTimeout = 3 * time.Minute
 
 // Instance is a running product.
 type Instance struct {
-	// API, Gateway, TLS and Relay are the URLs of the process. TLS is the HTTPS URL of the gateway.
+	// API, Gateway, TLS and Relay are the URLs where the process listens. TLS is the HTTPS URL of the gateway.
 	API, Gateway, TLS, Relay string
 	// Key is the account key that the first start created.
 	Key string
@@ -45,8 +47,9 @@ type Instance struct {
 // Data returns the path of the data directory.
 func (i *Instance) Data() string { return filepath.Join(i.Dir, "data") }
 
-// Start runs command (the product's binary, or `make run`) in the folder workdir, with the data directory below dir. It returns when the
-// product is ready. A second Start with the same dir continues with the same data.
+// Start runs command (the product's binary, or `make run`) in the folder workdir, with the data directory below dir. It
+// returns when the product is ready: after that, the end of ctx does not stop the product. A second Start with the same
+// dir continues with the same data.
 func Start(ctx context.Context, dir, workdir string, command ...string) (*Instance, error) {
 	i := &Instance{Dir: dir, done: make(chan struct{})}
 	ready := filepath.Join(dir, "ready")
@@ -81,10 +84,10 @@ func Start(ctx context.Context, dir, workdir string, command ...string) (*Instan
 		}
 		select {
 		case <-i.done:
-			return nil, fmt.Errorf("the product ended at its start: %s", i.log.Bytes())
+			return nil, fmt.Errorf("the product ended before it was ready: %s", i.log.Bytes())
 		case <-ctx.Done():
 			i.Kill()
-			return nil, fmt.Errorf("the product did not get ready: %w: %s", ctx.Err(), i.log.Bytes())
+			return nil, fmt.Errorf("the product was not ready in time: %w: %s", ctx.Err(), i.log.Bytes())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -94,7 +97,7 @@ func Start(ctx context.Context, dir, workdir string, command ...string) (*Instan
 func (i *Instance) read(ready string) error {
 	lines := strings.Fields(ready)
 	if len(lines) != 4 { // the URLs of the API, the gateway, the gateway over TLS, and the relay
-		return errors.New("the ready file does not hold four addresses")
+		return errors.New("the ready file does not contain four URLs")
 	}
 	i.API, i.Gateway, i.TLS, i.Relay = lines[0], lines[1], lines[2], lines[3]
 	key, err := os.ReadFile(filepath.Join(i.Data(), datadir.AccountKey))
@@ -117,7 +120,7 @@ func (i *Instance) Output() string {
 // stopTimeout is how long Stop waits before it kills the process.
 const stopTimeout = 15 * time.Second
 
-// Stop interrupts the product as Ctrl-C does, and kills it if it has not ended after stopTimeout.
+// Stop interrupts the product as Ctrl-C does, and waits until it has ended. It kills the product after stopTimeout.
 func (i *Instance) Stop() {
 	_ = processes.Interrupt(i.PID())
 	select {
@@ -128,7 +131,8 @@ func (i *Instance) Stop() {
 	}
 }
 
-// Kill kills the process and waits until it has ended. Callers can call it more than once.
+// Kill kills the process, but not the processes that it has started, and waits until it has ended. Callers can call
+// Kill more than once.
 func (i *Instance) Kill() {
 	_ = i.cmd.Process.Kill()
 	<-i.done

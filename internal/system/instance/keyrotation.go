@@ -17,13 +17,13 @@ type Turns struct {
 // keyCount is the number of account keys: enough for 10,000 requests a second.
 const keyCount = 100
 
-// Turns creates account keys that have full access to key buckets. They are valid for as long as the product's data exist.
+// Turns creates keyCount account keys that have full access to key buckets, and returns them. The keys do not expire.
 func (i *Instance) Turns(ctx context.Context) (*Turns, error) {
 	t := new(Turns)
 	for range keyCount {
 		key, err := i.newKey(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("make an account key: %w", err)
+			return nil, fmt.Errorf("create an account key: %w", err)
 		}
 		t.keys = append(t.keys, key)
 	}

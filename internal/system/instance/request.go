@@ -25,17 +25,17 @@ func (i *Instance) Request(ctx context.Context, key, method, path, body string) 
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, i.API+path, strings.NewReader(body))
 	if err != nil {
-		return 0, nil, fmt.Errorf("make a request: %w", err)
+		return 0, nil, fmt.Errorf("create a request: %w", err)
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
 	resp, err := cmp.Or(i.Client, http.DefaultClient).Do(r)
 	if err != nil {
-		return 0, nil, fmt.Errorf("ask the management API: %w", err)
+		return 0, nil, fmt.Errorf("send a request to the management API: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, nil, fmt.Errorf("read an answer: %w", err)
+		return 0, nil, fmt.Errorf("read a response: %w", err)
 	}
 	return resp.StatusCode, raw, nil
 }
@@ -48,20 +48,20 @@ func (i *Instance) RequestJSON(ctx context.Context, out any, method, path, body 
 		return err
 	}
 	if status/100 != 2 {
-		return fmt.Errorf("%s %s is answered with %d: %s", method, path, status, raw)
+		return fmt.Errorf("%s %s status = %d, want 2xx: %s", method, path, status, raw)
 	}
 	if out == nil {
 		return nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+		return fmt.Errorf("read the response to %s %s: %w", method, path, err)
 	}
 	return nil
 }
 
-// Build is the result of an upload.
+// Build is the status of the build of an upload, as the management API returns it.
 type Build struct {
-	Status       string // SUCCESS if the build has succeeded and is deployed
+	Status       string // IN_PROGRESS, or SUCCESS if the build has succeeded and is deployed, or a failure
 	URL          string
 	BuildResult  json.RawMessage
 	DeploymentID string `json:"-"`
@@ -77,7 +77,7 @@ func (i *Instance) Deploy(ctx context.Context, account, project string, archive 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPut, issued.UploadURL, bytes.NewReader(archive))
 	if err != nil {
-		return Build{}, fmt.Errorf("make an upload: %w", err)
+		return Build{}, fmt.Errorf("create an upload: %w", err)
 	}
 	resp, err := cmp.Or(i.Client, http.DefaultClient).Do(r)
 	if err != nil {
@@ -85,7 +85,7 @@ func (i *Instance) Deploy(ctx context.Context, account, project string, archive 
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return Build{}, fmt.Errorf("an upload is answered with %d", resp.StatusCode)
+		return Build{}, fmt.Errorf("upload: status = %d, want 200", resp.StatusCode)
 	}
 	path := "/v1/accounts/" + account + "/projects/" + project + "/deployment-status/" + issued.DeploymentID
 	for {

@@ -15,12 +15,12 @@ import (
 func (i *Instance) Processor() (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", i.PID()))
 	if err != nil {
-		return 0, fmt.Errorf("look at the product's processor time: %w", err)
+		return 0, fmt.Errorf("read the product's processor time: %w", err)
 	}
 	const user, system = 11, 12 // the indexes of the fields after the process name, which can contain any characters
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) <= system {
-		return 0, fmt.Errorf("/proc/PID/stat has %d fields", len(fields))
+		return 0, fmt.Errorf("/proc/PID/stat has %d fields after the name, want more than %d", len(fields), system)
 	}
 	var ticks int
 	for _, field := range []string{fields[user], fields[system]} {
@@ -37,7 +37,7 @@ func (i *Instance) Processor() (time.Duration, error) {
 // Memory is the memory of a process, in bytes.
 type Memory struct {
 	Now, Max  int64 // resident memory now and at its peak, including the pages of the program file
-	Anonymous int64 // the part of Now without the pages of files
+	Anonymous int64 // the part of Now that is not pages of files
 }
 
 // Memory returns the memory of the product.
@@ -47,7 +47,7 @@ func (i *Instance) Memory() (Memory, error) { return MemoryOf(i.PID()) }
 func MemoryOf(pid int) (m Memory, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return m, fmt.Errorf("look at a process's memory: %w", err)
+		return m, fmt.Errorf("read a process's memory: %w", err)
 	}
 	for _, f := range []struct {
 		name string
@@ -68,7 +68,7 @@ func (i *Instance) CountOpenFiles(suffix string) (n int, err error) {
 	folder := fmt.Sprintf("/proc/%d/fd", i.PID())
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return 0, fmt.Errorf("look at a process's files: %w", err)
+		return 0, fmt.Errorf("read a process's open files: %w", err)
 	}
 	for _, e := range entries {
 		// ignore errors: the file was closed meanwhile
@@ -82,18 +82,18 @@ func (i *Instance) CountOpenFiles(suffix string) (n int, err error) {
 // WaitIdle waits until the product is idle, which means that it uses less than 2 % of a core during two seconds.
 func (i *Instance) WaitIdle(ctx context.Context) error {
 	const span, maxUsage = 2 * time.Second, 40 * time.Millisecond
-	for last := time.Duration(-1); ; {
+	for previous := time.Duration(-1); ; {
 		used, err := i.Processor()
 		if err != nil {
 			return err
 		}
-		if last >= 0 && used-last < maxUsage {
+		if previous >= 0 && used-previous < maxUsage {
 			return nil
 		}
-		last = used
+		previous = used
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the product does not come to rest: %w", ctx.Err())
+			return fmt.Errorf("the product did not become idle: %w", ctx.Err())
 		case <-i.done:
 			return fmt.Errorf("the product has ended: %s", i.log.Bytes())
 		case <-time.After(span):

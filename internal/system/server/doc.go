@@ -3,7 +3,8 @@
 //
 // TestScenarioSuite runs the scenario suite (package scenario) against such a server if GATEWRIGHT_TEST_SERVER is set:
 // `make test-server`. The suite runs twice, against servers that are installed as users install them: from the
-// container image, and from the archive with its systemd unit. They run in separate namespaces (package containertest).
+// container image, and from the archive with its systemd unit. The servers run in separate namespaces (package
+// containertest).
 //
 // It does not test features that the local run has too: packages product and scenario test them. It contains only
 // tests.

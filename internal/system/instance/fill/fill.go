@@ -1,6 +1,7 @@
-// Package fill creates very large key buckets in the data directory of a product that is stopped, much faster than a
-// client could. It calls the product's own functions in one process, so it creates the same records as requests do, but
-// without the network and without waiting for the disk. Measurements and tests use the package; the product does not.
+// Package fill creates very large key buckets in the data directory of a product that is not running, much faster than
+// a client could. It calls the product's own functions in one process, so it creates the same records as requests do,
+// but without the network and without waiting for the disk. Measurements and tests use the package; the product does
+// not.
 //
 // Read this file first. unsynced.go is the file system that does not wait for the disk, and unrecorded.go is the table without an audit
 // log.
@@ -77,10 +78,10 @@ func Make(ctx context.Context, data, accountKey string, b Bucket) (err error) {
 	create := func(ctx context.Context, path, body string) error {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+accountKey)
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, r)
-		if answer.Code != http.StatusOK {
-			return fmt.Errorf("POST %s answers %d: %s", path, answer.Code, answer.Body)
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, r)
+		if response.Code != http.StatusOK {
+			return fmt.Errorf("POST %s status = %d, want 200: %s", path, response.Code, response.Body)
 		}
 		return nil
 	}
