@@ -49,7 +49,7 @@ func archives() []scenario {
 				}
 				unpacking, all = append(unpacking, unpacked), append(all, total)
 			}
-			median, longest := sorted(all)
+			median, longest := medianAndLongest(all)
 			m.Row("from the archive to the first answer, median", maxArchive.String(), millis(median), median <= maxArchive)
 			m.Row("part of it that is unpacking, median", "", millis(load.Median(unpacking)), true)
 			m.Row("from the archive to the first answer, longest", "", millis(longest), true)

@@ -119,7 +119,7 @@ func engineStart(ctx context.Context, m *measurement) error {
 		}
 	}
 	for i, times := range [][]time.Duration{empty, used} {
-		median, _ := sorted(times)
+		median, _ := medianAndLongest(times)
 		m.Row(fmt.Sprintf("start with %s, median of %d", []string{"an empty data directory", "a small one"}[i], count),
 			millis(maxEngineStart), millis(median), median <= maxEngineStart)
 	}
@@ -196,7 +196,7 @@ func throughAPI(ctx context.Context, m *measurement) error {
 			}
 			durations = append(durations, time.Since(startedAt))
 		}
-		medians[name], _ = sorted(durations)
+		medians[name], _ = medianAndLongest(durations)
 	}
 	m.Row(fmt.Sprintf("list 100 of %d, median of %d", count, lists), "",
 		fmt.Sprintf("%s, %.2f times that of %d", tenths(medians["large"]),
@@ -326,7 +326,7 @@ func million(ctx context.Context, m *measurement) error {
 		nil); err != nil {
 		return err
 	}
-	median, longest := sorted(restarts)
+	median, longest := medianAndLongest(restarts)
 	m.Row(fmt.Sprintf("memory with %d consumers, at most, while %d clients read, list and write", count, concurrency),
 		megabytes(maxLargeMemory), megabytes(maxMemory), maxMemory < maxLargeMemory)
 	m.Row("memory with them after a start, when idle", "",

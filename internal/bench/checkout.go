@@ -62,10 +62,11 @@ func checkouts() []scenario {
 
 // checkout is a fresh clone of the repository's last commit, with its own build cache.
 type checkout struct {
-	m           *measurement
-	dir, builds string
+	m               *measurement
+	dir, buildCache string
 }
 
+// newCheckout clones the repository, downloads the modules, and adds the row of measureStandardLibrary.
 func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -113,7 +114,7 @@ func (c *checkout) command(ctx context.Context, dir, name string, arguments ...s
 	cmd.Dir = dir
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
-	}), "GOCACHE="+c.builds)
+	}), "GOCACHE="+c.buildCache)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
@@ -182,11 +183,11 @@ func firstResponse(ctx context.Context, cmd *exec.Cmd, data string, env ...strin
 		<-exited // interrupted, so make ends with an error
 		return cost{elapsed, processorTime(cmd.ProcessState)}, nil
 	case err := <-exited:
-		return cost{}, fmt.Errorf("the command ended before the first answer: %w", err)
+		return cost{}, fmt.Errorf("the command ended before the first response: %w", err)
 	case <-ctx.Done():
 		_ = processes.Kill(cmd.Process.Pid)
 		<-exited
-		return cost{}, fmt.Errorf("wait for the first answer: %w", context.Cause(ctx))
+		return cost{}, fmt.Errorf("wait for the first response: %w", context.Cause(ctx))
 	}
 }
 
@@ -210,8 +211,8 @@ func firstStart(ctx context.Context, m *measurement) error {
 		return err
 	}
 	graph := filepath.Join(m.Dir, "actions.json")
-	run := c.command(ctx, c.dir, "make", "run")
-	first, err := firstResponse(ctx, run, filepath.Join(m.Dir, "data"), "GATEWRIGHT_TLS_ADDR=127.0.0.1:0",
+	makeRun := c.command(ctx, c.dir, "make", "run")
+	first, err := firstResponse(ctx, makeRun, filepath.Join(m.Dir, "data"), "GATEWRIGHT_TLS_ADDR=127.0.0.1:0",
 		"GOFLAGS=-debug-actiongraph="+graph)
 	if err != nil {
 		return fmt.Errorf("make run: %w", err)
@@ -235,15 +236,15 @@ func firstStart(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// part is a group of packages that are compiled.
+// part is a part of a build: the compilation of a group of packages, or the linking.
 type part struct {
 	name     string
-	packages int
+	packages int // the number of compiled packages
 	cpu      time.Duration
 }
 
-// readParts reads the file that the go command writes with -debug-actiongraph. It returns the parts that take longest,
-// and a last part for all other packages. partOf groups the packages.
+// readParts reads the file that the go command writes with -debug-actiongraph. It returns the parts that take the most
+// processor time, and a last part for all others. partOf groups the packages.
 func readParts(file string) ([]part, error) {
 	raw, err := os.ReadFile(file) //nolint:gosec // G304: a file of this run
 	if err != nil {
@@ -309,7 +310,7 @@ func testTimes(ctx context.Context, m *measurement) error {
 	if _, err := c.make(ctx, "test", "PKG=./internal/devmain"); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(c.builds); err != nil {
+	if err := os.RemoveAll(c.buildCache); err != nil {
 		return fmt.Errorf("empty the build cache: %w", err)
 	}
 	group := m.Text("group")
@@ -359,7 +360,7 @@ func integration(ctx context.Context, m *measurement) error {
 		return err
 	}
 	cmd := c.command(ctx, c.dir, ".ci/run")
-	if m.Number("keep-cache") != 0 {
+	if m.Number("keep-cache") != 0 { // use the build cache of this machine
 		cmd = groupedCommand(ctx, ".ci/run")
 		cmd.Dir, cmd.Stderr = c.dir, os.Stderr
 	}
@@ -372,7 +373,7 @@ func integration(ctx context.Context, m *measurement) error {
 	if at := strings.LastIndex(printed.String(), "ci: seconds by step:"); at >= 0 {
 		m.Printf("\n```text\n%s```", printed.String()[at:])
 	} else {
-		err = errors.Join(err, errors.New("it has printed no table of steps"))
+		err = errors.Join(err, errors.New("it printed no table of steps"))
 	}
 	if err != nil {
 		return fmt.Errorf(".ci/run: %w", err)

@@ -94,7 +94,7 @@ func (r crashResult) check() error {
 
 // String returns the table in Markdown.
 func (r crashResult) String() string {
-	median, longest := sorted(r.restarts)
+	median, longest := medianAndLongest(r.restarts)
 	var hits []string
 	for k, n := range r.hits {
 		if k := background(k); k != noBackground && r.kills[k] > 0 {

@@ -78,9 +78,9 @@ func measureDev(ctx context.Context, m *measurement, folder, name string, maxEla
 		}
 		d.stop()
 	}
-	start, _ := sorted(startTimes)
+	start, _ := medianAndLongest(startTimes)
 	m.Row(name+": from the start to the first response", "", "median "+millis(start), true)
-	median, _ := sorted(saveTimes)
+	median, _ := medianAndLongest(saveTimes)
 	p99, limit := load.Percentile(saveTimes, 99), ""
 	if maxElapsed > 0 {
 		limit = millis(maxElapsed) + " at the 99th percentile"

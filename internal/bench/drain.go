@@ -21,7 +21,7 @@ const (
 	// accepting new requests.
 	slowEvery  = 50
 	slowMillis = 1500 // ms
-	maxMillis  = 20   // ms, the bound for all other requests
+	maxMillis  = 20   // ms; each other request takes a random time below it
 )
 
 // drain shuts down gateways under load, and adds a row with the number of lost requests. Two gateways run, and three
@@ -57,7 +57,7 @@ func drain(
 	}
 	defer func() { _ = listener.Close() }()
 	l := drainLoad(&inst.Site, protocol)
-	description := "SIGTERMs with restarts, behind what passes connections on"
+	description := "SIGTERMs with restarts, behind a balancer that forwards connections"
 	if replace {
 		description = fmt.Sprintf("SIGTERMs, two processes replaced %d times, behind a reverse proxy", count)
 		count *= 2
@@ -128,7 +128,7 @@ func frontTransport(listener net.Listener, inst *fixture.Installation, protocol 
 func lost(result load.Result, b *balancer, elapsed time.Duration) string {
 	figure := fmt.Sprintf("%d of %d, within %s", result.Failed, result.Requests, elapsed.Round(time.Second))
 	if result.FirstError != nil {
-		figure += fmt.Sprintf("; the first by %v", result.FirstError)
+		figure += fmt.Sprintf("; the first error: %v", result.FirstError)
 	}
 	if failed := b.unreachable(); len(failed) > 0 {
 		figure += fmt.Sprintf("; %d connections reached no gateway, the first: %s", len(failed), failed[0])

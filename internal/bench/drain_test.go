@@ -166,8 +166,8 @@ func TestLostRequestsExceedTheLimit(t *testing.T) {
 	if err := drain(t.Context(), m, inst, 1, false, 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Err(); err == nil || !strings.Contains(err.Error(), "the first by") {
-		t.Errorf("drain() of gateways that stop abruptly: Err() = %v, want \"the first by\"\n%s", err, m)
+	if err := m.Err(); err == nil || !strings.Contains(err.Error(), "the first error") {
+		t.Errorf("drain() of gateways that stop abruptly: Err() = %v, want \"the first error\"\n%s", err, m)
 	}
 }
 
@@ -177,8 +177,8 @@ func TestGatewayExitCodeFailsTheRun(t *testing.T) {
 	t.Parallel()
 	inst, _ := install(t, broken)
 	m := &measurement{}
-	if err := drain(t.Context(), m, inst, 1, false, 1, 0); err == nil || !strings.Contains(err.Error(), "ends badly") {
-		t.Errorf("drain() of gateways that end with an error = %v, want \"ends badly\" in it\n%s", err, m)
+	if err := drain(t.Context(), m, inst, 1, false, 1, 0); err == nil || !strings.Contains(err.Error(), "ended with an error") {
+		t.Errorf("drain() of gateways that end with an error = %v, want \"ended with an error\" in it\n%s", err, m)
 	}
 	if inst.Ended() != 0 {
 		t.Errorf("Ended() = %d, want 0", inst.Ended())

@@ -216,7 +216,7 @@ func component(export string, options any) project.Component {
 	return project.Component{Export: export, Module: "$import(@gatewright/runtime)", Options: raw}
 }
 
-// singleDeployment has the same deployment for all hosts.
+// singleDeployment resolves all hosts to the same deployment.
 type singleDeployment struct{ deployment *gateway.Deployment }
 
 func (d singleDeployment) Resolve(context.Context, string) (*gateway.Deployment, error) {

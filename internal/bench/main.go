@@ -70,12 +70,13 @@ func selectScenarios(all []scenario, text string) (selected []scenario) {
 	return selected
 }
 
+// heading is the beginning of each section of the page, before its title.
 const heading = "\n## "
 
-// write measures the selected scenarios, and writes the page of all scenarios.
+// write measures the selected scenarios. After each, it writes the page with the sections of all scenarios.
 func write(ctx context.Context, dir, out string, selected, all []scenario, changes values) error {
 	if len(selected) == 0 {
-		return errors.New("no scenario has this title: -list lists them")
+		return errors.New("no scenario has this text in its title: -list lists the titles")
 	}
 	if err := checkOptions(selected, changes); err != nil {
 		return err
@@ -112,7 +113,7 @@ func write(ctx context.Context, dir, out string, selected, all []scenario, chang
 	return errors.Join(failed...)
 }
 
-// composePage returns the page with sections, in the order of all scenarios.
+// composePage returns the page with the sections in the order of all. A scenario without a section is left out.
 func composePage(all []scenario, sections map[string]string) string {
 	text := fmt.Sprintf("# Performance\n\nWritten by `make bench` on a machine of %d cores (%s/%s) with %s. Times and "+
 		"CPU are\nthis machine's on that day; ratios and counts are the product's.\n",
@@ -159,7 +160,7 @@ func (s scenario) section(ctx context.Context, dir string, changes values) (stri
 	}
 	folder, err := os.MkdirTemp(dir, "")
 	if err != nil {
-		return text, fmt.Errorf("make a folder: %w", err)
+		return text, fmt.Errorf("create a folder: %w", err)
 	}
 	m := &measurement{Env: &fixture.Env{Dir: folder, Binaries: filepath.Join(dir, "bin")}, settings: s.settings(changes)}
 	err = m.measure(ctx, s)
@@ -177,12 +178,12 @@ func (m *measurement) measure(ctx context.Context, s scenario) error {
 	return s.run(ctx, m)
 }
 
-// cpuLoad returns the load average as a text, because a busy machine makes the figures worse.
+// cpuLoad returns the load average of the last minute as a text, because a busy machine makes the figures worse.
 func cpuLoad() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "an unknown load average"
 	}
-	last, _, _ := bytes.Cut(text, []byte(" "))
-	return "a load average of " + string(last)
+	oneMinute, _, _ := bytes.Cut(text, []byte(" "))
+	return "a load average of " + string(oneMinute)
 }

@@ -60,7 +60,7 @@ func TestPageContainsMeasuredSections(t *testing.T) {
 			[]string{"| value | 5 | 6 |", "**A figure is over its limit"},
 		},
 		{"One ", nil, "one and more: broken", []string{"| value | 5 | 6 |", "| value |  | 2 |", "## Three\n\nold figures"}},
-		{"Four", nil, "no scenario has this title", nil},
+		{"Four", nil, "no scenario has this text in its title", nil},
 		{"One", values{"m": "6"}, "no scenario that is measured has this option", nil},
 		{"One", values{"n": "x"}, `"x" is not a number`, nil},
 	} {

@@ -71,7 +71,8 @@ func processScenarios() []scenario {
 
 // drains measures how many requests are lost when gateways shut down under load, with each protocol: first behind a
 // balancer that forwards connections, where each gateway restarts at its own addresses, and then behind a reverse
-// proxy, where other gateways replace the gateways. The last gateways announce their shutdown for the default time.
+// proxy, where other gateways replace the gateways. At the end, it measures restarts of gateways that announce their
+// shutdown for the default time.
 func drains(ctx context.Context, m *measurement, inst *fixture.Installation) error {
 	for _, protocol := range []int{1, 2} {
 		for _, replace := range []bool{false, true} {
@@ -116,7 +117,7 @@ func gatewayStarts(ctx context.Context, m *measurement, inst *fixture.Installati
 			responseTimes, listenTimes = append(responseTimes, elapsed), append(listenTimes, g.ListeningAt.Sub(g.StartedAt))
 		}
 	}
-	median, longest := sorted(responseTimes)
+	median, longest := medianAndLongest(responseTimes)
 	m.Row(fmt.Sprintf("start of a gateway to its first response, with TLS, a key and a strict limit, median of %d", count),
 		millis(maxStart),
 		fmt.Sprintf("%s, the longest %s; it listens after %s", millis(median), millis(longest),
@@ -164,7 +165,7 @@ func idleClients(ctx context.Context, m *measurement, inst *fixture.Installation
 // idle connects clients to a process, and adds a row with the additional memory that the process uses for them.
 func idle(ctx context.Context, m *measurement, name, limit string, pid int, admin string, l load.Load) error {
 	const settle = 8 * time.Second
-	measure := func() (resident, stacks float64, err error) {
+	measure := func() (resident, stacks float64, err error) { // both in MB
 		if err := fixture.Wait(ctx, settle); err != nil {
 			return 0, 0, err
 		}
@@ -200,7 +201,7 @@ func idle(ctx context.Context, m *measurement, name, limit string, pid int, admi
 	}
 	for _, client := range []int{1, count} {
 		if err := clients.Send(ctx, client, 1); err != nil {
-			return fmt.Errorf("ask again: %w", err)
+			return fmt.Errorf("send another request from client %d: %w", client, err)
 		}
 	}
 	m.Row(fmt.Sprintf("%d idle connections: %s", count, name), limit,

@@ -26,8 +26,8 @@ type report struct {
 	exceeded []string
 }
 
-// Row adds a row with a figure to the table. limit is empty for a figure without a limit. within reports whether the
-// figure is within its limit.
+// Row adds a row with a figure to the table, or begins a new table. limit is "" for a figure without a limit. within
+// reports whether the figure is within its limit.
 func (r *report) Row(name, limit, figure string, within bool) {
 	if !r.table {
 		r.text.WriteString("\n| figure | limit | here |\n|---|---|---|\n")
@@ -144,8 +144,8 @@ func (s settings) Numbers(name string) (all []int, err error) {
 	return all, nil
 }
 
-// sorted sorts times, and returns the median and the longest of them. times must not be empty.
-func sorted(times []time.Duration) (median, longest time.Duration) {
+// medianAndLongest sorts times, and returns the median and the longest of them. times must not be empty.
+func medianAndLongest(times []time.Duration) (median, longest time.Duration) {
 	slices.Sort(times)
 	return times[len(times)/2], times[len(times)-1]
 }

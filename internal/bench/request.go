@@ -82,7 +82,8 @@ func get(address string, connections, count int) load.Load {
 	}
 }
 
-// children starts an upstream and a process for each role in front of it.
+// children starts an upstream, and for each role a process in front of it. It returns the address of the upstream, and
+// a subject for each role without a number of connections or requests.
 func (m *measurement) children(ctx context.Context, roles ...string) (upstream string, all []load.Subject, err error) {
 	upstreamChild, err := m.Child(ctx, childCommand, roleUpstream)
 	if err != nil {
@@ -142,13 +143,15 @@ func throughGateway(ctx context.Context, m *measurement) error {
 		if err != nil {
 			return err
 		}
-		ratio, each := got[1].Ratio(got[0], load.CPU), float64(after-before)/float64(count*(rounds+1))
-		m.Printf("| %d | %.1f | %.1f | %.2f | %.5f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), ratio, each)
+		// load.Compare sends one round more, which it does not measure.
+		ratio, perRequest := got[1].Ratio(got[0], load.CPU), float64(after-before)/float64(count*(rounds+1))
+		m.Printf("| %d | %.1f | %.1f | %.2f | %.5f |\n", n, got[0].Median(load.CPU), got[1].Median(load.CPU), ratio,
+			perRequest)
 		if ratio > maxQuota {
 			m.Exceeds("a quota costs %.2f times a key check alone, the limit is %.2f", ratio, maxQuota)
 		}
-		if each >= maxItems {
-			m.Exceeds("a quota writes %.3f items for each request, the limit is %.2f", each, maxItems)
+		if perRequest >= maxItems {
+			m.Exceeds("a quota writes %.3f items for each request, the limit is %.2f", perRequest, maxItems)
 		}
 	}
 	return idleConnections(ctx, m, all[1])
@@ -201,7 +204,7 @@ func idleConnections(ctx context.Context, m *measurement, gateway load.Subject) 
 	}
 	result, err := get(gateway.Address, 16, m.Number("requests")).Send(ctx)
 	if err != nil {
-		return fmt.Errorf("send requests beside waiting connections: %w", err)
+		return fmt.Errorf("send requests while other connections wait: %w", err)
 	}
 	m.Printf("\nWith %d idle connections and %d stalled bodies, the gateway uses %s (%s without them), and serves %.0f "+
 		"requests a second over 16 other connections.\n",

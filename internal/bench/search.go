@@ -56,8 +56,8 @@ func (s *searcher) next() string {
 	return fmt.Sprintf("%s (%d)", s.questions[int(n)%len(s.questions)], n)
 }
 
-// load returns one request, which the client sends from an address of its own, because the server limits the rate of
-// each address. This machine has 16 million addresses (127.0.0.0/8).
+// load returns a load of one request. Each client number has a separate address (127.0.0.0/8 has 16 million), because
+// the server limits the rate of each address.
 func (s *searcher) load(client int, body string) load.Load {
 	l := s.product.Management("POST", "/mcp/docs", body)
 	l.Request = load.Request("POST", "/mcp/docs", l.Address, "", body)
@@ -69,7 +69,8 @@ func (s *searcher) load(client int, body string) load.Load {
 	return l
 }
 
-// search sends one search, and returns how long it took.
+// search sends one question as the client with this number. It returns the latency, and counts the mode of the response
+// in modes.
 func (s *searcher) search(ctx context.Context, client int, question string) (time.Duration, error) {
 	quoted, err := json.Marshal(question)
 	if err != nil {
@@ -93,8 +94,8 @@ func (s *searcher) search(ctx context.Context, client int, question string) (tim
 	return result.Percentile(100), err
 }
 
-// searches measures the search with one client, with sixteen concurrent clients, and the memory that remains after many
-// clients.
+// searches measures the time of a search by one client and by sixteen concurrent clients, the memory that searches
+// take, and the memory that remains after many clients.
 func searches(ctx context.Context, m *measurement, product *fixture.Product) error {
 	questions, err := readQuestions()
 	if err != nil {
@@ -149,7 +150,7 @@ func searches(ctx context.Context, m *measurement, product *fixture.Product) err
 // searchers is the number of clients that search concurrently.
 const searchers = 16
 
-// measureAlone searches with one client at a time, and sends each question twice.
+// measureAlone measures searches one after another, and sends each question twice.
 func (s *searcher) measureAlone(ctx context.Context, m *measurement) error {
 	var firstTimes, repeatTimes []time.Duration
 	for n := range m.Number("searches") {
@@ -162,15 +163,15 @@ func (s *searcher) measureAlone(ctx context.Context, m *measurement) error {
 			*times = append(*times, elapsed)
 		}
 	}
-	median, _ := sorted(firstTimes)
+	median, _ := medianAndLongest(firstTimes)
 	m.Row(fmt.Sprintf("a search by one client alone, median of %d", len(firstTimes)), millis(maxAlone),
 		fmt.Sprintf("%s, 99th percentile %s", millis(median), millis(load.Percentile(firstTimes, 99))), median <= maxAlone)
 	m.Row("the same question again", "", millis(load.Median(repeatTimes)), true)
 	return nil
 }
 
-// measureConcurrent searches with sixteen concurrent clients. Each sends as many requests as the rate limit of its
-// address allows.
+// measureConcurrent measures the searches of sixteen concurrent clients. Each sends as many requests as the rate limit
+// of its address allows.
 func (s *searcher) measureConcurrent(ctx context.Context, m *measurement) error {
 	const interval = 110 * time.Millisecond // each address may send ten requests a second
 	var mu sync.Mutex
@@ -198,7 +199,7 @@ func (s *searcher) measureConcurrent(ctx context.Context, m *measurement) error 
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	median, longest := sorted(times)
+	median, longest := medianAndLongest(times)
 	m.Row(fmt.Sprintf("searches of %d clients at once, the longest of %d", searchers, len(times)), millis(maxQueued),
 		fmt.Sprintf("%s, median %s; %d semantic, and %d lexical because too many were waiting", millis(longest),
 			millis(median), s.modes["semantic"], s.modes["lexical"]), longest <= maxQueued)

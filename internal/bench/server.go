@@ -179,7 +179,7 @@ func capacity(ctx context.Context, m *measurement) error {
 		}
 		all = append(all, time.Since(startedAt))
 	}
-	median, longest := sorted(all)
+	median, longest := medianAndLongest(all)
 	m.Row(fmt.Sprintf("one server: start with them, until all addresses respond, median of %d", len(all)), "",
 		fmt.Sprintf("%s, the longest %s", millis(median), millis(longest)), true)
 	return nil

@@ -100,7 +100,7 @@ func functionStarts(ctx context.Context, m *measurement) error {
 			}
 			after = mb(busy)
 		}
-		median, _ := sorted(durations)
+		median, _ := medianAndLongest(durations)
 		m.Printf("| %s | %s | %.1f | %.1f | %s | %s |\n", name, mb(info.Size()), median.Seconds()*1e3,
 			load.Percentile(durations, 99).Seconds()*1e3, mb(idle), after)
 		if m.Text("under") != "" {

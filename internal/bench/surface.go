@@ -94,7 +94,8 @@ type kind struct {
 	maxDifference float64 // the limit of the difference in µs of CPU, or 0 for none
 }
 
-// differences measures kinds of requests in turns, and adds how much more each costs than the kind that it is compared with.
+// differences measures kinds of requests in turns. For each kind it adds a row with its cost, and how much more it
+// costs than its baseline.
 func differences(ctx context.Context, m *measurement, process load.Process, kinds []kind) error {
 	var subjects []load.Subject
 	for _, k := range kinds {

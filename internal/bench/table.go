@@ -14,7 +14,7 @@ type scenario struct {
 	text  string // the text of the section, above the figures
 	// options are the options with their defaults, as NAME=VALUE separated by spaces. -set changes them.
 	options string
-	// onDemand is true for a scenario that takes longer than all others. It is measured only if -only is its whole title.
+	// onDemand is true for a scenario that takes very long. It is measured only if -only is its whole title.
 	onDemand bool
 	run      func(ctx context.Context, m *measurement) error
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Subject is a server that is compared with others.
+// Subject is a load that is compared with other loads, and the process that serves it.
 type Subject struct {
 	Name string
 	Load
-	Process Process // the process to measure, nil for none
+	Process Process // the process whose processor time is measured; nil for none
 }
 
 // Round contains the results of a subject's load in one round.
@@ -65,11 +65,11 @@ func (r Rounds) median(value func(i int) float64) float64 {
 }
 
 // Compare measures the subjects in turns, so that a busy machine slows all of them. It does not count the first round,
-// which fills caches. Compare returns an error if there is nothing to compare: no round, or a process that used no
-// processor time for its requests.
+// which fills caches. Compare returns an error if a load fails, or if there is nothing to compare: no round, or a
+// process that used no processor time for its requests.
 func Compare(ctx context.Context, rounds int, subjects ...Subject) ([]Rounds, error) {
 	if rounds < 1 {
-		return nil, fmt.Errorf("%d rounds: compare in one round at least", rounds)
+		return nil, fmt.Errorf("%d rounds: compare in at least one round", rounds)
 	}
 	results := make([]Rounds, len(subjects))
 	for round := range rounds + 1 {
@@ -86,6 +86,7 @@ func Compare(ctx context.Context, rounds int, subjects ...Subject) ([]Rounds, er
 	return results, nil
 }
 
+// round sends the load once.
 func (s Subject) round(ctx context.Context) (measured Round, err error) {
 	var before, after time.Duration
 	if s.Process != nil {
@@ -102,7 +103,7 @@ func (s Subject) round(ctx context.Context) (measured Round, err error) {
 			return measured, err
 		}
 		if after <= before {
-			return measured, fmt.Errorf("its process used no processor time for %d requests: another one has answered them",
+			return measured, fmt.Errorf("its process used no processor time for %d requests, so another process served them",
 				result.Requests)
 		}
 	}

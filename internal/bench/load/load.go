@@ -33,7 +33,7 @@ type Load struct {
 	Connections int           // the number of concurrent requests; 0 means 1
 	Requests    int           // in total
 	Duration    time.Duration // how long requests are sent
-	Continue    func() bool   // reports whether another request is sent; called concurrently
+	Continue    func() bool   // reports whether to send another request; called concurrently
 	// Interval is the shortest time between the starts of two requests on a connection. With 0, a connection sends the
 	// next request as soon as it has read the response.
 	Interval time.Duration
@@ -126,12 +126,12 @@ func (l Load) Send(ctx context.Context) (Result, error) {
 	slices.Sort(r.result.latencies)
 	err := context.Cause(ctx)
 	if err == nil && r.result.Requests == 0 {
-		err = errors.New("no request was sent: figures of nothing are within every limit")
+		err = errors.New("no request was sent, so the figures would be within every limit")
 	}
 	return r.result, err
 }
 
-// reserve reports whether the load sends another request, and counts that request.
+// reserve reports whether the load sends another request. The caller must then send it, because reserve has counted it.
 func (r *run) reserve() bool {
 	switch {
 	case r.Continue != nil:
@@ -245,7 +245,7 @@ func (r *run) transportSender(
 			defer cancel()
 			request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 			if err != nil {
-				return fmt.Errorf("make a request: %w", err)
+				return fmt.Errorf("create a request: %w", err)
 			}
 			request = request.WithContext(ctx)
 			request.URL.Scheme, request.URL.Host, request.RequestURI = scheme, r.Address, ""
@@ -255,7 +255,7 @@ func (r *run) transportSender(
 			}
 			if response.ProtoMajor != r.Protocol {
 				_ = response.Body.Close()
-				return fmt.Errorf("the answer came by %s, and not by HTTP/%d", response.Proto, r.Protocol)
+				return fmt.Errorf("receive: a response with %s, want HTTP/%d", response.Proto, r.Protocol)
 			}
 			return r.check(response)
 		}, func() {
@@ -265,7 +265,7 @@ func (r *run) transportSender(
 		}, nil
 }
 
-// check reads a response to its end, and returns an error if it is not the expected response.
+// check closes a response, and returns an error if it is incomplete or not the expected response.
 func (r *run) check(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }()
 	if want := cmp.Or(r.Status, http.StatusOK); response.StatusCode != want {

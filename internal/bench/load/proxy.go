@@ -22,6 +22,7 @@ func ReverseProxy(address string) http.Handler {
 	}
 }
 
+// buffers implements httputil.BufferPool.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {
