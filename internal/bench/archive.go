@@ -43,11 +43,11 @@ func archives() []scenario {
 			}
 			var unpacking, all []time.Duration
 			for n := range max(m.Number("starts"), 1) {
-				unpacked, total, err := startArchive(ctx, m, archive, fmt.Sprint("archive-", n))
+				unpackTime, total, err := startArchive(ctx, m, archive, fmt.Sprint("archive-", n))
 				if err != nil {
 					return err
 				}
-				unpacking, all = append(unpacking, unpacked), append(all, total)
+				unpacking, all = append(unpacking, unpackTime), append(all, total)
 			}
 			median, longest := medianAndLongest(all)
 			m.Row("from the archive to the first answer, median", maxArchive.String(), millis(median), median <= maxArchive)
@@ -62,7 +62,7 @@ func archives() []scenario {
 // until the first response.
 func startArchive(
 	ctx context.Context, m *measurement, archive, name string,
-) (unpacked, total time.Duration, err error) {
+) (unpackTime, total time.Duration, err error) {
 	folder, err := m.Folder(name)
 	if err != nil {
 		return 0, 0, err
@@ -81,7 +81,7 @@ func startArchive(
 	if out, err := tar.CombinedOutput(); err != nil {
 		return 0, 0, fmt.Errorf("unpack %s: %w: %s", archive, err, out)
 	}
-	unpacked = time.Since(startedAt)
+	unpackTime = time.Since(startedAt)
 	//nolint:gosec // G204: a program from the archive
 	cmd := exec.CommandContext(ctx, filepath.Join(folder, "usr", "local", "bin", "gatewright-server"), "serve")
 	cmd.Env = []string{
@@ -98,9 +98,9 @@ func startArchive(
 		_ = cmd.Wait() // killed, so Wait returns an error
 	}()
 	first := load.Load{Address: api.String(), Request: load.Request("GET", "/openapi", api.String(), "", "")}
-	err = fixture.Until(ctx, "the first answer", func() (bool, error) {
+	err = fixture.Until(ctx, "the first response", func() (bool, error) {
 		_, err := first.Once(ctx)
 		return err == nil, nil
 	})
-	return unpacked, time.Since(startedAt), err
+	return unpackTime, time.Since(startedAt), err
 }

@@ -71,13 +71,13 @@ func (b *balancer) add(ctx context.Context, g *fixture.Gateway) {
 func (b *balancer) remove(g *fixture.Gateway) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.backends = slices.DeleteFunc(b.backends, func(one *backend) bool {
-		one.removed = one.removed || one.Gateway == g
-		return one.removed
+	b.backends = slices.DeleteFunc(b.backends, func(candidate *backend) bool {
+		candidate.removed = candidate.removed || candidate.Gateway == g
+		return candidate.removed
 	})
 }
 
-// ready reports whether a gateway is ready. admin is the address of its administration.
+// ready reports whether a gateway is ready. admin is the gateway's address for operators.
 func (b *balancer) ready(ctx context.Context, admin string) bool {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
 	if err != nil {
@@ -97,8 +97,8 @@ func (b *balancer) waitReady(ctx context.Context, n int) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		ready := 0
-		for _, one := range b.backends {
-			if one.ready {
+		for _, candidate := range b.backends {
+			if candidate.ready {
 				ready++
 			}
 		}
@@ -112,8 +112,8 @@ func (b *balancer) next() string {
 	defer b.mu.Unlock()
 	b.nextIndex++
 	for n := range b.backends {
-		if one := b.backends[(b.nextIndex+n)%len(b.backends)]; one.ready {
-			return one.Secure
+		if candidate := b.backends[(b.nextIndex+n)%len(b.backends)]; candidate.ready {
+			return candidate.Secure
 		}
 	}
 	return ""
@@ -168,7 +168,7 @@ func (b *balancer) proxy(inst *fixture.Installation, protocol int) http.Handler 
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.ProtoMajor != protocol {
-				return fmt.Errorf("the gateway answered with %s instead of HTTP/%d", r.Proto, protocol)
+				return fmt.Errorf("the gateway responded with %s, want HTTP/%d", r.Proto, protocol)
 			}
 			return nil
 		},

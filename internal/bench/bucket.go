@@ -50,23 +50,24 @@ func largeBuckets() []scenario {
 	}}
 }
 
+// buckets is the path of the key buckets.
 const buckets = "/v1/accounts/demo/key-buckets"
 
-// bucketOf returns the path of a bucket.
+// bucketOf returns the path of the bucket NAME-bucket.
 func bucketOf(name string) string { return buckets + "/" + name + "-bucket" }
 
 // consumerBody returns the request body that creates consumer n.
 func consumerBody(n int) string { return fmt.Sprintf(`{"name":"c%07d"}`, n) }
 
-// manager sends requests to the management API, with several account keys in turn.
+// manager is a running product. It sends requests to the management API, with several account keys in turn.
 type manager struct {
 	*fixture.Product
 	turns *instance.Turns
 }
 
-// manage starts the product with a data folder. turns has the account keys of an earlier start, or is nil for the first
-// start.
-func manage(ctx context.Context, m *measurement, folder string, turns *instance.Turns) (*manager, error) {
+// startManager starts the product with a data folder. turns contains the account keys that an earlier start of the same
+// folder created. With nil, startManager creates the keys.
+func startManager(ctx context.Context, m *measurement, folder string, turns *instance.Turns) (*manager, error) {
 	product, err := m.Run(ctx, folder)
 	if err != nil {
 		return nil, err
@@ -155,11 +156,12 @@ func engineStart(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// throughAPI creates consumers through the API, and measures the bucket that contains them.
+// throughAPI creates a small and a large bucket through the API. It measures the creation, the disk, lists, and the
+// deletion of the large bucket.
 func throughAPI(ctx context.Context, m *measurement) error {
 	const small, lists = 1000, 20
 	count := m.Number("consumers")
-	c, err := manage(ctx, m, "api", nil)
+	c, err := startManager(ctx, m, "api", nil)
 	if err != nil {
 		return err
 	}
@@ -233,6 +235,7 @@ func throughAPI(ctx context.Context, m *measurement) error {
 	return nil
 }
 
+// tenths returns a duration as a text, rounded to a tenth of a millisecond.
 func tenths(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
 
 // list requests a page of a bucket's consumers. It returns the number of consumers on the page, and the value of after
@@ -270,14 +273,14 @@ func (m *manager) waitUntilEmpty(ctx context.Context) error {
 	return fmt.Errorf("the bucket is not empty after %s", timeout)
 }
 
-// million measures a product with a very large bucket while clients use it, and how long the product takes to start
-// after it was killed.
+// million measures the memory of a product with a very large bucket while clients use it, and how long the product
+// takes to start after it was killed. The option most is the number of consumers; with 0, million measures nothing.
 func million(ctx context.Context, m *measurement) error {
 	count := m.Number("most")
 	if count == 0 {
 		return nil
 	}
-	c, err := manage(ctx, m, "million", nil)
+	c, err := startManager(ctx, m, "million", nil)
 	if err != nil {
 		return err
 	}
@@ -291,7 +294,7 @@ func million(ctx context.Context, m *measurement) error {
 	}
 	m.Row(fmt.Sprintf("create %d consumers in process, without HTTP and without waiting for the disk", count), "",
 		fmt.Sprint(time.Since(startedAt).Round(time.Second)), true)
-	if c, err = manage(ctx, m, "million", c.turns); err != nil {
+	if c, err = startManager(ctx, m, "million", c.turns); err != nil {
 		return err
 	}
 	if err := c.WaitIdle(ctx); err != nil { // the product processes the changes, and its engine compacts its tables
@@ -310,7 +313,7 @@ func million(ctx context.Context, m *measurement) error {
 		maxMemory = max(maxMemory, memory.Max)
 		c.Kill()
 		startedAt := time.Now()
-		if c, err = manage(ctx, m, "million", c.turns); err != nil {
+		if c, err = startManager(ctx, m, "million", c.turns); err != nil {
 			return err
 		}
 		restarts = append(restarts, time.Since(startedAt))

@@ -27,7 +27,7 @@ func crashes() []scenario {
 		run: func(ctx context.Context, m *measurement) error {
 			rounds := mixed(m.Number("rounds"), []background{writesTables, makesBackup})
 			//nolint:gosec // G115: the number is a seed
-			result, err := kills(ctx, m, rounds, m.Number("writers"), uint64(m.Number("seed")))
+			result, err := runRounds(ctx, m, rounds, m.Number("writers"), uint64(m.Number("seed")))
 			if len(result.restarts) > 0 {
 				m.Printf("%s", result)
 			}
@@ -70,15 +70,18 @@ func mixed(n int, heavy []background) []background {
 type crashResult struct {
 	// kills is the number of kills for each kind of background work. hits is the number of these kills at which the
 	// work was in progress.
-	kills, hits                  [backgroundCount]int
+	kills, hits [backgroundCount]int
+	// acknowledged is the number of writes with a success response. unacknowledged is the number of writes that may have
+	// happened or not.
 	acknowledged, unacknowledged int
-	lost, duplicates             []string
-	restarts                     []time.Duration
+	// lost and duplicates are the objects that are missing after a restart, and those that are listed more than once.
+	lost, duplicates []string
+	restarts         []time.Duration
 }
 
-// check returns an error if no write was acknowledged, so that none could be lost. It also returns an error if a kind
-// of work has at least minKills kills and none of them came while that work was in progress: then the engine may have
-// changed the wording of its log.
+// check returns an error if no write was acknowledged, because then none could be lost. It also returns an error if a
+// kind of work has at least minKills kills and none of them came while that work was in progress: then the engine may
+// have changed the wording of its log.
 func (r crashResult) check() error {
 	const minKills = 10 // a kind of work with so many kills must have a hit
 	if r.acknowledged == 0 {
@@ -116,8 +119,8 @@ const (
 	maxRound = 600 * time.Millisecond
 )
 
-// The longest time from the start of an engine job, or of a backup, to the kill. The time for backups applies only
-// until a backup was completed; then the duration of the last complete backup applies.
+// The longest time from the moment when an engine job is found, or from the start of a backup, to the kill. The time
+// for backups applies only until a backup was completed; then the duration of the last complete backup applies.
 const (
 	maxIntoTables   = 5 * time.Millisecond
 	firstIntoBackup = 100 * time.Millisecond
@@ -135,9 +138,11 @@ type crash struct {
 	result  crashResult
 }
 
-// kills runs the rounds. It returns an error if the product does not start or sends an unexpected response, if a write
-// was lost or exists twice, or if an incomplete backup looks complete.
-func kills(ctx context.Context, m *measurement, rounds []background, writers int, seed uint64) (crashResult, error) {
+// runRounds runs the rounds with a number of writers. It returns an error if the product does not start or sends an
+// unexpected response, if a write was lost or exists twice, or if an incomplete backup looks complete.
+func runRounds(
+	ctx context.Context, m *measurement, rounds []background, writers int, seed uint64,
+) (crashResult, error) {
 	//nolint:gosec // G404: a seed makes the rounds repeatable
 	r := crash{m: m, folder: "crash", backup: firstIntoBackup, random: rand.New(rand.NewPCG(seed, seed))}
 	if err := r.start(ctx); err != nil {
@@ -178,7 +183,7 @@ func (cr *crash) start(ctx context.Context) (err error) {
 	if cr.product != nil { // an earlier start has created the account keys
 		turns = cr.product.turns
 	}
-	started, err := manage(ctx, cr.m, cr.folder, turns)
+	started, err := startManager(ctx, cr.m, cr.folder, turns)
 	if err == nil {
 		cr.product = started
 	}
@@ -212,13 +217,14 @@ func (cr *crash) round(ctx context.Context, k background) error {
 	return cr.verify(ctx)
 }
 
-// verify checks that the running product has all acknowledged writes.
+// verify checks that the running product has each acknowledged write exactly once.
 func (cr *crash) verify(ctx context.Context) error {
 	if err := cr.product.verify(ctx, cr.writers, &cr.result); err != nil {
-		return fmt.Errorf("look for the writes: %w", err)
+		return fmt.Errorf("read the writes: %w", err)
 	}
 	if len(cr.result.lost)+len(cr.result.duplicates) > 0 {
-		return fmt.Errorf("writes that are lost: %v, and that are there twice: %v", cr.result.lost, cr.result.duplicates)
+		return fmt.Errorf("lost writes: %v, writes that are there more than once: %v", cr.result.lost,
+			cr.result.duplicates)
 	}
 	return nil
 }

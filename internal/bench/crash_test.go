@@ -20,12 +20,12 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 	}
 	m := &measurement{Env: &fixture.Env{Dir: t.TempDir(), Binaries: binaries}}
 	t.Cleanup(m.Close)
-	result, err := kills(t.Context(), m, []background{noBackground, noBackground, writesTables, makesBackup}, 8, 1)
+	result, err := runRounds(t.Context(), m, []background{noBackground, noBackground, writesTables, makesBackup}, 8, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if result.acknowledged == 0 {
-		t.Errorf("kills() acknowledged %d writes, want at least 1", result.acknowledged)
+		t.Errorf("runRounds() acknowledged %d writes, want at least 1", result.acknowledged)
 	}
 	t.Logf("%+v", result)
 }

@@ -34,7 +34,7 @@ func openEngineLog(data string) (*engineLog, error) {
 		return l, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at the product's log: %w", err)
+		return nil, fmt.Errorf("read the size of the product's log: %w", err)
 	}
 	l.offset = info.Size()
 	return l, nil
@@ -95,8 +95,8 @@ const (
 	jobTimeout = 10 * time.Second
 )
 
-// waitForJob waits until a job is in progress, and is still in progress after a call of wait. After jobTimeout, it
-// returns nil without such a job.
+// waitForJob waits until a job is in progress, and calls wait. It returns if a job is still in progress after that, and
+// otherwise waits for the next job. After jobTimeout, it returns nil without such a job.
 func (l *engineLog) waitForJob(ctx context.Context, wait func()) error {
 	for deadline := time.Now().Add(jobTimeout); time.Now().Before(deadline); {
 		working, err := l.working()
@@ -133,7 +133,7 @@ func (cr *crash) startBackup(ctx context.Context) (*backupCommand, error) {
 		startedAt: time.Now(),
 	}
 	if err := os.Remove(c.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the last backup: %w", err)
+		return nil, fmt.Errorf("remove the previous backup: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, binary, "backup", c.file) //nolint:gosec // G204: built here
 	cmd.Env = append(os.Environ(), "GATEWRIGHT_DATA_DIR="+cr.product.Data())
@@ -179,7 +179,7 @@ func (c *backupCommand) restore(ctx context.Context, dir string) error {
 		err = os.Mkdir(dir, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("replace the folder of the last restored backup: %w", err)
+		return fmt.Errorf("replace the folder of the previous restored backup: %w", err)
 	}
 	if _, err := backup.Restore(ctx, c.file, filepath.Join(dir, "data")); err != nil {
 		return fmt.Errorf("restore a backup: %w", err)

@@ -13,7 +13,7 @@ import (
 type writer struct {
 	number int
 	random *rand.Rand
-	next   int
+	next   int // the number of names that the writer has used
 
 	// consumers are the consumers that must exist, with the descriptions of their keys.
 	consumers map[string]map[string]bool
@@ -125,8 +125,8 @@ type storedObject struct {
 	APIKeys     []storedObject `json:"apiKeys"`
 }
 
-// verify compares the consumers and keys in the product with those that the writers expect. A pending write may or may
-// not have happened, so verify first finds out whether it has.
+// verify compares the consumers and keys in the product with those that the writers expect, and adds the differences to
+// out. A pending write may or may not have happened, so verify first finds out whether it has.
 func (m *manager) verify(ctx context.Context, writers []*writer, out *crashResult) error {
 	times := map[string]int{} // how often each consumer and each of its keys is listed
 	for offset := 0; ; offset += pageSize {
@@ -171,7 +171,8 @@ func (w *writer) settle(times map[string]int) {
 	}
 }
 
-// compare adds to out what the product has lost or has twice. times says how often each object is in the lists.
+// compare adds to out the objects and deletions that the product has lost, and the objects that it lists more than
+// once. times says how often each object is listed.
 func (w *writer) compare(times map[string]int, out *crashResult) {
 	record := func(object string, n int) {
 		switch {

@@ -56,7 +56,8 @@ func devScenarios() []scenario {
 	}}
 }
 
-// measureDev measures starts and saves of a project. maxElapsed is the limit for the 99th percentile of saves, 0 for none.
+// measureDev measures starts and saves of a project. After the measured starts, it starts the client once more for the
+// saves. maxElapsed is the limit for the 99th percentile of saves, or 0 for none.
 func measureDev(ctx context.Context, m *measurement, folder, name string, maxElapsed time.Duration) error {
 	var startTimes, saveTimes []time.Duration
 	for n := range m.Number("starts") + 1 {
@@ -97,7 +98,8 @@ type devProcess struct {
 	build string // the body of the last response, which identifies the build
 }
 
-// startDev starts `gatewright dev`, and returns the time until its first response.
+// startDev starts `gatewright dev` for the project in a folder. It returns the process and the time until its first
+// response.
 func startDev(ctx context.Context, m *measurement, folder string) (*devProcess, time.Duration, error) {
 	binary, err := m.Build(ctx, fixture.Client)
 	if err != nil {
@@ -132,7 +134,8 @@ func startDev(ctx context.Context, m *measurement, folder string) (*devProcess, 
 	return d, elapsed, nil
 }
 
-// waitForBuild waits until a response comes from another build, and returns the time since startedAt.
+// waitForBuild waits until a response comes from another build than the last response, and returns the time since
+// startedAt.
 func (d *devProcess) waitForBuild(ctx context.Context, startedAt time.Time) (time.Duration, error) {
 	const interval, timeout = time.Millisecond, time.Minute
 	for time.Since(startedAt) < timeout {
@@ -148,7 +151,7 @@ func (d *devProcess) waitForBuild(ctx context.Context, startedAt time.Time) (tim
 			return 0, err
 		}
 	}
-	return 0, errors.New("gatewright dev has not served a new build within a minute")
+	return 0, errors.New("gatewright dev did not serve a new build within a minute")
 }
 
 // save changes the project. Like many editors, it renames a new file over the old one. It returns the time until the change is served.

@@ -130,8 +130,8 @@ func TestDrainCountsStoppedGateways(t *testing.T) {
 		row             string
 		within          bool // whether no request is lost: the fake gateway uses net/http, which loses requests with HTTP/2
 	}{
-		{"restarts by HTTP/1.1", 1, 3, false, 3, "passes connections on, by HTTP/1.1, announced for 1s", true},
-		{"restarts by HTTP/2", 2, 1, false, 1, "passes connections on, by HTTP/2, announced for 1s", false},
+		{"restarts by HTTP/1.1", 1, 3, false, 3, "forwards connections, by HTTP/1.1, announced for 1s", true},
+		{"restarts by HTTP/2", 2, 1, false, 1, "forwards connections, by HTTP/2, announced for 1s", false},
 		{
 			"replacements", 1, 1, true, 2,
 			"two processes replaced 1 times, behind a reverse proxy, by HTTP/1.1, announced for 1s", true,
@@ -177,7 +177,8 @@ func TestGatewayExitCodeFailsTheRun(t *testing.T) {
 	t.Parallel()
 	inst, _ := install(t, broken)
 	m := &measurement{}
-	if err := drain(t.Context(), m, inst, 1, false, 1, 0); err == nil || !strings.Contains(err.Error(), "ended with an error") {
+	err := drain(t.Context(), m, inst, 1, false, 1, 0)
+	if err == nil || !strings.Contains(err.Error(), "ended with an error") {
 		t.Errorf("drain() of gateways that end with an error = %v, want \"ended with an error\" in it\n%s", err, m)
 	}
 	if inst.Ended() != 0 {

@@ -74,9 +74,9 @@ type account struct {
 	requests  int
 }
 
-// file writes a file with all consumers, and returns its path. The first consumers, up to the number changed, have
-// another tag than the others.
-func (a *account) file(changed int) (string, error) {
+// writeFile writes a file with all consumers, and returns its path. The first changed consumers have another tag than
+// the others.
+func (a *account) writeFile(changed int) (string, error) {
 	var text strings.Builder
 	text.WriteString("keyBuckets:\n  - name: partners\n    consumers:\n")
 	for i := range a.count {
@@ -97,13 +97,13 @@ func (a *account) file(changed int) (string, error) {
 
 // measure runs the commands for files against the account, and checks how many requests each sends.
 func (a *account) measure(ctx context.Context) error {
-	files, err := a.file(0)
+	files, err := a.writeFile(0)
 	if err != nil {
 		return err
 	}
 	plan, lists, changes := filepath.Join(a.m.Dir, "plan"), 1+(a.count+pageSize-1)/pageSize, a.m.Number("changes")
-	other := func() error {
-		_, err := a.file(changes)
+	change := func() error {
+		_, err := a.writeFile(changes)
 		return err
 	}
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func (a *account) measure(ctx context.Context) error {
 		{"apply the plan", a.count, nil, []string{"apply", plan, "--timeout", "1h"}},
 		{fmt.Sprintf("plan %d consumers that exist", a.count), lists, nil, []string{"plan", files}},
 		{"export them", lists, nil, []string{"export", "keyBuckets"}},
-		{fmt.Sprintf("plan %d changes of %d", changes, a.count), lists + 1, other, []string{"plan", files}},
+		{fmt.Sprintf("plan %d changes of %d", changes, a.count), lists + 1, change, []string{"plan", files}},
 	} {
 		if c.before != nil {
 			if err := c.before(); err != nil {
@@ -134,7 +134,8 @@ func (a *account) measure(ctx context.Context) error {
 	return nil
 }
 
-// run runs a command and adds its figures. The command must not send more than maxRequests requests.
+// run runs a command of the client, and adds rows with its requests and its memory. maxRequests is the limit for the
+// requests.
 func (a *account) run(ctx context.Context, description string, maxRequests int, args ...string) error {
 	binary, err := a.m.Build(ctx, fixture.Client)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"regexp"
 )
 
-// command runs a command and returns its output. The commands of the scenarios fail if a figure is over its limit. env
-// is added to the environment of this process.
+// command runs a command and returns what it printed on standard output. The commands of the scenarios fail if a figure
+// is over its limit. env is added to the environment of this process.
 func command(ctx context.Context, env []string, arguments ...string) (string, error) {
 	var printed bytes.Buffer
 	cmd := groupedCommand(ctx, arguments[0], arguments[1:]...)

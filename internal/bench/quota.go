@@ -42,7 +42,7 @@ type soldQuotas struct {
 	quotas        policy.Quotas
 }
 
-// newSoldQuotas creates the subscription as the product does, in a table in memory.
+// newSoldQuotas creates the metering bucket, the plan and the subscription as the product does, in a table in memory.
 func newSoldQuotas(ctx context.Context) (*soldQuotas, error) {
 	s := &soldQuotas{table: &countingBackend{Backend: memory.New()}}
 	source := ids.NewSource(rand.Reader, time.Now)
@@ -51,24 +51,24 @@ func newSoldQuotas(ctx context.Context) (*soldQuotas, error) {
 		IDs: source, Log: slog.Default(),
 	}
 	owner := auth.Owner{AccountID: "a", Account: "a", Viewer: auth.Principal{Permissions: auth.Full()}}
-	request := func(ctx context.Context) context.Context {
+	requestContext := func(ctx context.Context) context.Context {
 		return store.WithReadSet(audit.WithRequest(ctx, &audit.Request{
 			AccountID: "a", Action: "plan.create",
 			Time: time.Now(), RequestID: source.UUID(),
 		}))
 	}
 	service := metering.Open(p)
-	bucket, err := service.CreateBucket(request(ctx), owner)
+	bucket, err := service.CreateBucket(requestContext(ctx), owner)
 	if err != nil {
 		return nil, fmt.Errorf("create a metering bucket: %w", err)
 	}
 	at := metering.BucketLocator{Owner: owner, Bucket: bucket.ID}
-	plan, err := service.CreatePlan(request(ctx), at,
+	plan, err := service.CreatePlan(requestContext(ctx), at,
 		metering.Terms{Label: "bench", ExternalID: "plan", Meters: map[string]metering.Meter{"requests": {Max: 1 << 40}}})
 	if err != nil {
 		return nil, fmt.Errorf("create a plan: %w", err)
 	}
-	_, err = service.CreateSubscription(request(ctx), at, metering.NewSubscription{
+	_, err = service.CreateSubscription(requestContext(ctx), at, metering.NewSubscription{
 		PlanIDs: []string{plan.ID}, PlanExternalIDs: []string{plan.ExternalID}, Status: metering.Active,
 		Renewal: meter.Monthly,
 		Region:  "us-east1", CustomerKey: "acme", ExternalID: "subscription", CustomerExternalID: "customer",

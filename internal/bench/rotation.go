@@ -43,7 +43,7 @@ func rotations() []scenario {
 // batchSize is the number of keys that are created at once.
 const batchSize = 40
 
-// stride is the distance between the numbers of keys that are checked in succession.
+// stride is the distance between the numbers of the keys or consumers that a client uses one after another.
 const stride = 7919
 
 // maxReadsInRotation is the maximum number of reads for one key check while the root key is rotated. maxReadsOutside is
@@ -56,14 +56,14 @@ type rotationRun struct {
 	clockOffset atomic.Int64
 	// clock is locked for reading during each key check, so that the clock is not advanced during a check.
 	clock sync.RWMutex
-	texts []string
+	texts []string              // the texts of the keys
 	phase atomic.Pointer[phase] // counts the checks of the current phase
 }
 
 // phase has the number of checks in a phase, the number of refused checks, and the maximum number of reads of a check.
 type phase struct{ checks, refused, maxReads atomic.Int64 }
 
-// rotatedOwner owns the buckets. The second of rotatedBuckets does not store the texts of its keys.
+// rotatedOwner owns rotatedBuckets. The second bucket does not store the texts of its keys.
 var rotatedOwner = auth.Owner{AccountID: "a-1", Account: "demo", Viewer: auth.Principal{Permissions: auth.Full()}}
 
 var rotatedBuckets = []keys.NewBucket{{Name: "shown"}, {Name: "forgotten", Unretrievable: true}}
@@ -134,8 +134,8 @@ func rotation(ctx context.Context, m *measurement) (err error) {
 	return nil
 }
 
-// request returns a context for a request that is recorded in the audit log.
-func (r *rotationRun) request(ctx context.Context) context.Context {
+// requestContext returns a context for a request that is recorded in the audit log.
+func (r *rotationRun) requestContext(ctx context.Context) context.Context {
 	return audit.WithRequest(ctx, &audit.Request{
 		AccountID: rotatedOwner.AccountID, Action: "consumer.update",
 		RequestID: r.parts.IDs.UUID(), Time: r.parts.Now(),
@@ -146,7 +146,7 @@ func (r *rotationRun) request(ctx context.Context) context.Context {
 func (r *rotationRun) fill(ctx context.Context, n int) error {
 	service := keys.Open(r.parts)
 	for _, in := range rotatedBuckets {
-		if _, err := service.CreateBucket(r.request(ctx), rotatedOwner, in); err != nil {
+		if _, err := service.CreateBucket(r.requestContext(ctx), rotatedOwner, in); err != nil {
 			return fmt.Errorf("create a bucket: %w", err)
 		}
 	}
@@ -157,11 +157,11 @@ func (r *rotationRun) fill(ctx context.Context, n int) error {
 		group.Go(func() error {
 			at := r.at(from)
 			at.Consumer = fmt.Sprintf("c%07d", from)
-			if _, err := service.CreateConsumer(r.request(fillCtx), at.BucketLocator,
+			if _, err := service.CreateConsumer(r.requestContext(fillCtx), at.BucketLocator,
 				keys.NewConsumer{Name: at.Consumer}); err != nil {
 				return fmt.Errorf("create a consumer: %w", err)
 			}
-			created, err := service.CreateKeys(r.request(fillCtx), at, make([]keys.NewKey, min(batchSize, n-from)))
+			created, err := service.CreateKeys(r.requestContext(fillCtx), at, make([]keys.NewKey, min(batchSize, n-from)))
 			for i, k := range created {
 				r.texts[from+i] = k.Text
 			}
@@ -171,8 +171,8 @@ func (r *rotationRun) fill(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// at returns the bucket of key i: batchSize keys are in the first bucket, the next batchSize keys in the second, and so
-// on in turn.
+// at returns the locator of key i's bucket, without a consumer. batchSize keys are in the first bucket, the next
+// batchSize keys in the second, and so on in turn.
 func (r *rotationRun) at(i int) keys.ConsumerLocator {
 	return keys.ConsumerLocator{BucketLocator: keys.BucketLocator{
 		Owner:  rotatedOwner,
@@ -215,7 +215,7 @@ func (r *rotationRun) check(ctx context.Context) error {
 	}
 }
 
-// rotate performs a rotation, and returns how long its steps took.
+// rotate performs a rotation, and advances the clock between its steps. It returns how long the steps took.
 func (r *rotationRun) rotate(ctx context.Context) (elapsed time.Duration, err error) {
 	rotation := durable.Rotation(r.parts)
 	engine, err := durable.Engine(r.parts)

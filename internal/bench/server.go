@@ -34,14 +34,14 @@ type serverRun struct {
 	site     *fixture.Site
 	turns    *instance.Turns // account keys
 	keys     []string        // the keys of the consumers
-	n        atomic.Uint64   // counts used keys and created consumers
+	counter  atomic.Uint64   // the number of used keys and of the consumers that administer has created
 	agent    *fixture.Agent
 
 	fillTime    time.Duration // how long it took to create the consumers
 	storedBytes int64         // bytes that the consumers take on disk
 }
 
-// forEach calls do for the numbers from 0 to n-1, with up to concurrency calls at a time.
+// forEach calls do for the numbers from 0 to n-1, with up to concurrency calls at a time. It stops after an error.
 func forEach(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -98,7 +98,7 @@ func newServerRun(ctx context.Context, m *measurement, folder string, count int)
 	return sr, err
 }
 
-// load returns requests with TLS. key returns the key of each request.
+// load returns a load of requests with TLS over a number of connections. key returns the key of each request.
 func (r *serverRun) load(connections int, key func() string) load.Load {
 	l := r.site.Load(http.MethodGet, "/wait/0", "")
 	l.Address, l.TLS, l.Connections = r.Secure(), r.Certificate.TLS(r.site.Host), connections
@@ -107,7 +107,7 @@ func (r *serverRun) load(connections int, key func() string) load.Load {
 }
 
 // next returns the key of the next consumer.
-func (r *serverRun) next() string { return r.keys[r.n.Add(1)%uint64(len(r.keys))] }
+func (r *serverRun) next() string { return r.keys[r.counter.Add(1)%uint64(len(r.keys))] }
 
 // figures returns the rate and the latencies of requests as a text.
 func figures(r load.Result) string {
@@ -166,7 +166,7 @@ func capacity(ctx context.Context, m *measurement) error {
 	elapsed := time.Since(startedAt)
 	info, err := os.Stat(file)
 	if err != nil {
-		return fmt.Errorf("look at the backup: %w", err)
+		return fmt.Errorf("read the size of the backup: %w", err)
 	}
 	m.Row("one server: a backup while it runs", "", fmt.Sprintf("%.1f s, %s", elapsed.Seconds(), megabytes(info.Size())),
 		true)
@@ -185,8 +185,7 @@ func capacity(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// bytesBelow returns the total size of the files in a folder and its subfolders. It ignores files that are removed
-// meanwhile.
+// bytesBelow returns the total size of the files below a folder. It ignores files that are removed meanwhile.
 func bytesBelow(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -199,7 +198,7 @@ func bytesBelow(dir string) (total int64, err error) {
 		return ignoreNotExist(err)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look at the size of %s: %w", dir, err)
+		return 0, fmt.Errorf("read the size of %s: %w", dir, err)
 	}
 	return total, nil
 }
@@ -224,19 +223,20 @@ const (
 
 // The limits for the growth after a day.
 const (
-	// maxGrowth is the value after, divided by the value before. The heap may grow by 2 MB in addition, and the resident
-	// memory by gctuning.MinHeapGrowth.
+	// maxGrowth is the maximum of the value after the day, divided by the value before. The heap may grow by 2 MB in
+	// addition, and the resident memory by gctuning.MinHeapGrowth.
 	maxGrowth     = 1.1
 	maxAdditional = 10 // goroutines or descriptors, for connections that are about to end
 )
 
-// state has the resources that a server uses at a moment. tables is the number of descriptors of the store's files.
-// They are counted separately, because they grow with the store, up to the engine's limit of 500.
+// state has the resources that a server uses at a moment. tables is the number of descriptors of the store's files,
+// which descriptors does not contain: their number grows with the store, up to the engine's limit of 500.
 type state struct {
 	resident, heap, disk            float64 // MB
 	goroutines, descriptors, tables float64
 }
 
+// state returns the current state of the server.
 func (r *serverRun) state(ctx context.Context) (s state, err error) {
 	memory, memoryErr := r.Memory()
 	g, gaugesErr := fixture.Gauges(ctx, r.Admin, "go_memstats_next_gc_bytes", "go_gc_gogc_percent",
@@ -263,8 +263,9 @@ func (r *serverRun) idleState(ctx context.Context) (state, error) {
 	return r.state(ctx)
 }
 
-// longRun makes one server do 24 hours of work as fast as it can. It compares the resources that the server uses before
-// and after this work, and the latencies of requests in the first and the last hours.
+// longRun makes one server do many hours of work (option hours) as fast as it can. It compares the resources of the
+// idle server before and after this work. It also compares the resident memory and the latencies of requests in the
+// first and the last hours.
 func longRun(ctx context.Context, m *measurement) error {
 	const warmUpHours = 3 // hours of work before the day, which fill the caches
 	hours, count := max(m.Number("hours"), 1), m.Number("day-keys")
@@ -402,17 +403,17 @@ func (r *serverRun) hour(ctx context.Context) (hour load.Result, err error) {
 	return hour, group.Wait()
 }
 
-// administer creates consumers, uses their keys and deletes them, and reads lists.
+// administer creates consumers, uses the key of each once, deletes the consumers, and reads lists.
 func (r *serverRun) administer(ctx context.Context) error {
-	manage := func(accountKey, method, path string) error {
+	send := func(accountKey, method, path string) error {
 		status, raw, err := r.Request(ctx, accountKey, method, path, "")
 		if err == nil && status/100 != 2 {
-			err = fmt.Errorf("%s %s: status %d: %s", method, path, status, raw)
+			err = fmt.Errorf("%s %s: status %d, want 2xx: %s", method, path, status, raw)
 		}
 		return err
 	}
 	for range hourlyConsumers {
-		name := fmt.Sprintf("of-the-day-%d", r.n.Add(1))
+		name := fmt.Sprintf("of-the-day-%d", r.counter.Add(1))
 		key, err := r.NewConsumer(ctx, r.turns.Next(), name)
 		if err != nil {
 			return err
@@ -420,13 +421,13 @@ func (r *serverRun) administer(ctx context.Context) error {
 		if _, err := r.load(1, func() string { return key }).Once(ctx); err != nil {
 			return fmt.Errorf("use a new key: %w", err)
 		}
-		if err := errors.Join(manage(r.turns.Next(), http.MethodDelete, fixture.Consumers+"/"+name),
-			manage(r.turns.Next(), http.MethodGet, fixture.Consumers+"?limit=100")); err != nil {
+		if err := errors.Join(send(r.turns.Next(), http.MethodDelete, fixture.Consumers+"/"+name),
+			send(r.turns.Next(), http.MethodGet, fixture.Consumers+"?limit=100")); err != nil {
 			return err
 		}
 	}
 	for range hourlyAudits {
-		if err := manage(r.Key, http.MethodGet, "/v1/accounts/demo/audit-logs?limit=100"); err != nil {
+		if err := send(r.Key, http.MethodGet, "/v1/accounts/demo/audit-logs?limit=100"); err != nil {
 			return err
 		}
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/load"
 )
 
-// share is a part of a request's processor time: the time of all stacks that contain one of its functions. If a stack
-// has functions of several parts, its time belongs to the first inclusive part in the list. If none of these parts is
-// inclusive, the time belongs to the part of the innermost function.
-type share struct {
+// profilePart is a part of a request's processor time: the time of all stacks that contain one of its functions. If a
+// stack has functions of several parts, its time belongs to the first inclusive part in the list. If none of these
+// parts is inclusive, the time belongs to the part of the innermost function.
+type profilePart struct {
 	name string
 	// inclusive reports whether everything that the functions call also belongs to this part.
 	inclusive bool
@@ -28,8 +28,8 @@ type share struct {
 const module = "github.com/gatewright/gatewright/"
 
 // parts returns the parts of a request's time.
-func parts() []share {
-	return []share{
+func parts() []profilePart {
+	return []profilePart{
 		{"system calls: writes", true, []string{"internal/poll.(*FD).Write"}},
 		{"system calls: reads", true, []string{"internal/poll.(*FD).Read", "internal/poll.(*FD).RawRead"}},
 		{"system calls: waiting", true, []string{"runtime.netpoll"}},
@@ -76,7 +76,7 @@ func parts() []share {
 
 // partOfStack returns the index of the part that a stack belongs to, or len(all) if it belongs to none. The stack begins with the innermost
 // function.
-func partOfStack(all []share, stack []string) int {
+func partOfStack(all []profilePart, stack []string) int {
 	part, length := len(all), 0
 	for i, s := range all {
 		if s.inclusive && slices.ContainsFunc(stack, func(function string) bool { return s.prefixLength(function) > 0 }) {
@@ -97,7 +97,7 @@ func partOfStack(all []share, stack []string) int {
 }
 
 // prefixLength returns the length of the part's longest prefix of a function's name, or 0 if no prefix matches.
-func (s share) prefixLength(function string) int {
+func (s profilePart) prefixLength(function string) int {
 	longest := 0
 	for _, prefix := range s.functions {
 		if strings.HasPrefix(function, prefix) {
@@ -111,9 +111,10 @@ func (s share) prefixLength(function string) int {
 // of date.
 const maxOther = 0.15
 
-// divide returns the share of each part in the time of a profile, and then the share that belongs to no part. It
-// returns an error if the parts do not match the profile.
-func divide(p *profile.Profile, all []share) ([]float64, error) {
+// timeShares returns the share of each part in the time of a profile, and then the share that belongs to no part. If
+// the parts do not match the profile, it returns the shares and an error. If the profile is empty, it returns only an
+// error.
+func timeShares(p *profile.Profile, all []profilePart) ([]float64, error) {
 	spent, total := make([]float64, len(all)+1), 0.0
 	for _, sample := range p.Sample {
 		var stack []string
@@ -144,7 +145,8 @@ func divide(p *profile.Profile, all []share) ([]float64, error) {
 	return spent, errors.Join(failed...)
 }
 
-// shares measures where a request spends its processor time in a gateway with analytics, with a profile of count requests.
+// shares measures where a request spends its processor time in the gateway of rungMetrics, with a profile of count
+// requests.
 func shares(ctx context.Context, m *measurement, upstream string, count int) error {
 	const connections = 16
 	path := filepath.Join(m.Dir, "profile")
@@ -156,9 +158,9 @@ func shares(ctx context.Context, m *measurement, upstream string, count int) err
 	if err == nil {
 		_, err = get(gateway.Address, connections, count).Send(ctx)
 	}
-	after, failed := gateway.CPU()
+	after, afterErr := gateway.CPU()
 	gateway.Stop() // the process writes the profile when it ends
-	if err = errors.Join(err, failed); err != nil {
+	if err = errors.Join(err, afterErr); err != nil {
 		return fmt.Errorf("profile a gateway: %w", err)
 	}
 	file, err := os.Open(path) //nolint:gosec // G304: a new file
@@ -171,15 +173,15 @@ func shares(ctx context.Context, m *measurement, upstream string, count int) err
 		return fmt.Errorf("read the profile: %w", err)
 	}
 	all := parts()
-	divided, err := divide(p, all)
-	if divided == nil {
+	spent, err := timeShares(p, all)
+	if spent == nil {
 		return err
 	}
 	m.Printf("\nThe parts of the %.1f µs that a request takes with the counts of analytics, from a profile of %d "+
 		"requests over %d connections:\n\n| what | share |\n|---|--:|\n",
 		(after-before).Seconds()*1e6/float64(count), count, connections)
-	for i, s := range append(all, share{name: "everything else"}) {
-		m.Printf("| %s | %.1f %% |\n", s.name, 100*divided[i])
+	for i, s := range append(all, profilePart{name: "everything else"}) {
+		m.Printf("| %s | %.1f %% |\n", s.name, 100*spent[i])
 	}
 	return err
 }

@@ -120,7 +120,7 @@ func profileOf(times map[string]int64) *profile.Profile {
 // TestOutdatedPartsAreAnError checks that divide returns an error if too much time belongs to no part, a part has no
 // time, or the profile is empty. The table would then be useless.
 func TestOutdatedPartsAreAnError(t *testing.T) {
-	all := []share{{"a", true, []string{"a."}}, {"b", false, []string{"b."}}}
+	all := []profilePart{{"a", true, []string{"a."}}, {"b", false, []string{"b."}}}
 	for _, test := range []struct {
 		name  string
 		times map[string]int64
@@ -138,12 +138,12 @@ func TestOutdatedPartsAreAnError(t *testing.T) {
 		{"a part without time", map[string]int64{"a.F": 100}, []float64{1, 0, 0}, `"b" takes no time`},
 		{"an empty profile", nil, nil, "empty"},
 	} {
-		got, err := divide(profileOf(test.times), all)
+		got, err := timeShares(profileOf(test.times), all)
 		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: divide() = %v, want %v", test.name, got, test.want)
+			t.Errorf("%s: timeShares() = %v, want %v", test.name, got, test.want)
 		}
 		if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
-			t.Errorf("%s: divide() error = %v, want one with %q", test.name, err, test.fails)
+			t.Errorf("%s: timeShares() error = %v, want one with %q", test.name, err, test.fails)
 		}
 	}
 }

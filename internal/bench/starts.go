@@ -34,7 +34,7 @@ const (
 	// maxPollLarge is the limit for MCP servers, which prepare JSON Schemas when they start, and for functions that
 	// contain all groups, such as functions/mcp and functions/releasecheck.
 	maxPollLarge   = 25 * time.Millisecond
-	maxFunction    = 40 << 20   // bytes of memory that a function uses
+	maxFunction    = 40 << 20   // the peak memory of a function in bytes
 	maxClient      = 25_000_000 // size of the client's file in bytes
 	maxClientTimes = 4          // the time of the client's --help, divided by the time of a bare program
 )
@@ -120,17 +120,17 @@ func functionStarts(ctx context.Context, m *measurement) error {
 	return nil
 }
 
-// functionTimeout bounds one start with all its requests.
+// functionTimeout is the maximum duration of one start with all its requests.
 const functionTimeout = 30 * time.Second
 
-// startFunction runs a function until it has responded to the requests and polls again. It returns the time to its first poll and its
-// peak memory.
+// startFunction runs a function until it has responded to the requests and polls again. wrapper is the program that
+// runs the binary, or "". It returns the time to the first poll and the peak memory.
 func startFunction(
 	ctx context.Context, binary, wrapper string, requests int,
 ) (elapsed time.Duration, maxMemory int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, functionTimeout)
 	defer cancel()
-	event, err := json.Marshal(withoutKey())
+	event, err := json.Marshal(eventWithoutKey())
 	if err != nil {
 		return 0, 0, fmt.Errorf("encode an event: %w", err)
 	}
@@ -180,8 +180,8 @@ func startFunction(
 	return elapsed, memory.Max, errors.Join(err, memoryErr)
 }
 
-// withoutKey returns the event of a request to who-am-i without a key.
-func withoutKey() events.APIGatewayProxyRequest {
+// eventWithoutKey returns the event of a request to who-am-i without a key.
+func eventWithoutKey() events.APIGatewayProxyRequest {
 	return events.APIGatewayProxyRequest{
 		Resource: "/v1/who-am-i", Path: "/v1/who-am-i", HTTPMethod: http.MethodGet,
 		Headers:           map[string]string{"Accept": "application/json", "Host": "api.example.com"},
@@ -269,7 +269,7 @@ func clientStart(ctx context.Context, m *measurement) error {
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return fmt.Errorf("look at %s: %w", pkg, err)
+			return fmt.Errorf("read the size of %s: %w", pkg, err)
 		}
 		paths, sizes = append(paths, path), append(sizes, info.Size())
 	}

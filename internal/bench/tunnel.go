@@ -25,7 +25,7 @@ import (
 // The limits of the figures about tunnels.
 const (
 	// minThroughput is the minimum throughput of a tunnel, as a fraction of the throughput of two proxies.
-	// targetThroughput is the original goal; docs/decisions/0042-what-a-tunnel-costs.md says why they differ.
+	// targetThroughput is the original goal; docs/decisions/0042-what-a-tunnel-costs.md says why the two differ.
 	minThroughput, targetThroughput = 0.4, 0.8
 	// maxBodyMemory is the maximum memory in bytes that the product uses for large bodies that wait, and the maximum
 	// memory of the agent meanwhile.
@@ -51,8 +51,8 @@ func tunnels() []scenario {
 	}}
 }
 
-// traffic measures one tunnel in use. It measures the memory first, because memory use stays higher after the
-// measurement of the throughput.
+// traffic measures the memory and the throughput of one tunnel in use. It measures the memory first, because memory use
+// stays higher after the measurement of the throughput.
 func traffic(ctx context.Context, m *measurement) error {
 	service := m.Serve()
 	product, err := m.Run(ctx, "traffic")
@@ -195,10 +195,10 @@ func throughput(ctx context.Context, m *measurement, service *fixture.Upstream, 
 // agents connects agents that stay idle, and measures how much memory the product uses for each.
 func agents(ctx context.Context, m *measurement) error {
 	const (
-		perAgent   = 1 // connections to this relay: an agent has two connections, and an installation has two relays
-		perTunnel  = 32
-		settle     = 10 * time.Second
-		otherFiles = 1000 // files that a process has open in addition to the connections of agents
+		connectionsPerAgent = 1 // connections to this relay: an agent has two connections, and an installation has two relays
+		agentsPerTunnel     = 32
+		settle              = 10 * time.Second
+		otherFiles          = 1000 // files that a process has open in addition to the connections of agents
 	)
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -208,12 +208,12 @@ func agents(ctx context.Context, m *measurement) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("raise the limit of open files to %d: %w", files.Cur, err)
 	}
-	count := min(m.Number("agents"), int(files.Max-otherFiles)/perAgent) //nolint:gosec // G115: far below
+	count := min(m.Number("agents"), int(files.Max-otherFiles)/connectionsPerAgent) //nolint:gosec // G115: far below
 	product, err := m.Run(ctx, "agents")
 	if err != nil {
 		return err
 	}
-	tokens, err := tokens(ctx, m, product, (count+perTunnel-1)/perTunnel)
+	tokens, err := newTokens(ctx, m, product, (count+agentsPerTunnel-1)/agentsPerTunnel)
 	if err != nil {
 		return err
 	}
@@ -238,14 +238,14 @@ func agents(ctx context.Context, m *measurement) error {
 	for n := range count {
 		slots <- struct{}{}
 		done := sync.OnceFunc(func() { <-slots })
-		token := tokens[n/perTunnel]
+		token := tokens[n/agentsPerTunnel]
 		wg.Go(func() {
 			_ = sharedtunnel.NewAgent(sharedtunnel.AgentOptions{
-				Relay: relay, Connections: perAgent, Token: func() (string, error) {
+				Relay: relay, Connections: connectionsPerAgent, Token: func() (string, error) {
 					return token, nil
 				}, Log: slog.New(slog.DiscardHandler),
 				Notify: func(open int) {
-					if open == perAgent {
+					if open == connectionsPerAgent {
 						connected.Add(1)
 						done()
 					}
@@ -279,8 +279,8 @@ func agents(ctx context.Context, m *measurement) error {
 // concurrency is the number of clients that create objects at the same time.
 const concurrency = 16
 
-// tokens creates tunnels and the accounts that they belong to. It returns the tokens of the tunnels.
-func tokens(ctx context.Context, m *measurement, product *fixture.Product, count int) ([]string, error) {
+// newTokens creates tunnels and the accounts that they belong to. It returns the tokens of the tunnels.
+func newTokens(ctx context.Context, m *measurement, product *fixture.Product, count int) ([]string, error) {
 	const perAccount = 100
 	binary, err := m.Build(ctx, fixture.LocalRun)
 	if err != nil {
