@@ -47,9 +47,10 @@ type File struct {
 	ContentType string
 	// Body is the content. Do not change it.
 	Body []byte
-	// Brotli is Body compressed (RFC 7932), nil if there is no such copy. Do not change it.
+	// Brotli is Body compressed with Brotli (RFC 7932), or nil if the archive has no compressed copy. Do not change it.
 	Brotli []byte
-	// Immutable reports whether the name contains a digest of the content, so that other content has another name.
+	// Immutable reports whether the name contains a digest of the content. Then a file with other content has another
+	// name.
 	Immutable bool
 }
 
@@ -91,10 +92,10 @@ func Open(archive []byte) (Site, error) {
 		if crc32.ChecksumIEEE(body) != f.CRC32 {
 			return Site{}, fmt.Errorf("read %s of the bundle of the console: %w", f.Name, zip.ErrChecksum)
 		}
-		// `make console` writes each name once, and no folders. If two files had the same name, one of them would not
-		// be checked.
+		// `make console` writes each name once, and no folders. If two files had the same name, the site would serve the
+		// last one, and a check of the archive could have read the first.
 		if files[f.Name] != nil || strings.ContainsAny(f.Name, `/\`) {
-			return Site{}, fmt.Errorf("read the bundle of the console: %q is there twice, or in a folder", f.Name)
+			return Site{}, fmt.Errorf("read the bundle of the console: %q exists twice, or is in a folder", f.Name)
 		}
 		files[f.Name] = body
 	}
@@ -123,11 +124,11 @@ func (s Site) Icon() string {
 	return ""
 }
 
-// Page returns the page, with AssetsPlaceholder in it.
+// Page returns the page, with AssetsPlaceholder in it and without a compressed copy.
 func (s Site) Page() File { return s.file(page) }
 
-// Asset returns the file with the given name, which the page or another file refers to. It returns false for the page,
-// for a compressed copy, and if no file has the name.
+// Asset returns the file with the given name. It returns false for the page, for a compressed copy, and if no file has
+// the name.
 func (s Site) Asset(name string) (File, bool) {
 	if name == page || strings.HasSuffix(name, compressedSuffix) || s.files[name] == nil {
 		return File{}, false
@@ -138,6 +139,7 @@ func (s Site) Asset(name string) (File, bool) {
 	return f, true
 }
 
+// file returns a file of the site with its content type, neither immutable nor with a compressed copy.
 func (s Site) file(name string) File {
 	kind, ok := contentTypes[path.Ext(name)]
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// These are the maximum sizes of the files that a browser loads: for the first page, and for all pages together. The
-// sizes are in bytes after compression with Brotli.
+// The maximum sizes of the files that a browser loads for the first page, and of all files together. The sizes are in
+// bytes after compression with Brotli.
 const (
 	maxFirstLoadBytes = 90_000
 	maxTotalBytes     = 300_000
@@ -94,13 +94,14 @@ func renderPage(name string, assets pageAssets) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sizes are the compressed sizes of the files in bytes.
+// sizes are the compressed sizes in bytes: of each file, of the files for the first page, and of all files.
 type sizes struct {
 	byFile           map[string]int
 	firstLoad, total int
 }
 
-// measure adds a Brotli copy of each file, with the suffix .br, and returns the sizes of the copies.
+// measure returns the files with a Brotli copy of each, which has the suffix .br. It also returns the sizes of the
+// copies.
 func measure(files []file, assets pageAssets) ([]file, sizes, error) {
 	s := sizes{byFile: map[string]int{}}
 	firstFiles := append([]string{"index.html", assets.script, assets.style, assets.icon}, assets.imports...)
@@ -124,6 +125,7 @@ func measure(files []file, assets pageAssets) ([]file, sizes, error) {
 	return out, s, nil
 }
 
+// String returns a table of the sizes.
 func (s sizes) String() string {
 	var out strings.Builder
 	names := make([]string, 0, len(s.byFile))
@@ -139,13 +141,14 @@ func (s sizes) String() string {
 	return out.String()
 }
 
+// check returns an error if a size is over its limit.
 func (s sizes) check() error {
 	if s.firstLoad > maxFirstLoadBytes {
 		return fmt.Errorf("the first page loads %d bytes, the limit is %d: load code that it does not need with import()",
 			s.firstLoad, maxFirstLoadBytes)
 	}
 	if s.total > maxTotalBytes {
-		return fmt.Errorf("all pages load %d bytes, the limit is %d: remove code or a package", s.total, maxTotalBytes)
+		return fmt.Errorf("all files have %d bytes, the limit is %d: remove code or a package", s.total, maxTotalBytes)
 	}
 	return nil
 }

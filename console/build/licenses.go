@@ -12,8 +12,8 @@ import (
 )
 
 // licenses returns a file with the licenses of all packages in the bundle, because each license requires that every
-// copy includes the text of the license. esbuild's description of the bundle lists the packages. The name of the file
-// contains a digest, like the names of all other files.
+// copy includes the text of the license. metafile is esbuild's description of the bundle, which lists the packages. The
+// name of the file contains a digest, like the names of all other files except the page.
 func licenses(root, metafile string) (file, error) {
 	var metadata struct {
 		Outputs map[string]struct {
@@ -57,7 +57,7 @@ func licenses(root, metafile string) (file, error) {
 	return file{"licenses-" + sum[:digits] + ".txt", text.Bytes()}, nil
 }
 
-// packageName returns the package that an input belongs to, or "" for the console's own files.
+// packageName returns the npm package that an input of the bundle belongs to, or "" for the console's own files.
 func packageName(input string) string {
 	_, rest, ok := strings.Cut(input, "node_modules/")
 	if !ok {

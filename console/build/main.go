@@ -72,7 +72,8 @@ type file struct {
 	body []byte
 }
 
-// bundle compiles the sources into the files of the bundle. The same sources always produce the same files.
+// bundle compiles the sources into the files of the bundle, and returns them with their sizes. The same sources always
+// produce the same files.
 func bundle(folder string) ([]file, sizes, error) {
 	root, err := filepath.Abs(folder)
 	if err != nil {
@@ -80,8 +81,8 @@ func bundle(folder string) ([]file, sizes, error) {
 	}
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir: root,
-		// main.tsx is a script of its own, so that the code that shows the
-		// first page is separate from the code that is loaded after sign-in.
+		// With Splitting, main contains only the code that the first page needs. Code that sources load with import() is
+		// in separate scripts.
 		EntryPointsAdvanced: []api.EntryPoint{
 			{InputPath: "src/main.tsx", OutputPath: "main"},
 			{InputPath: "src/icon.svg", OutputPath: "icon"},

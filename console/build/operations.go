@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// operation is the part of an operation that the console needs at run time. The compiler checks the rest, with the
-// generated types.
+// operation is the part of an operation in the OpenAPI document that the console needs at run time. The TypeScript
+// compiler checks the rest, with the generated types.
 type operation struct {
 	ID    string `json:"operationId"`
 	Scope string `json:"x-required-scope"`
@@ -23,20 +23,20 @@ type operation struct {
 // operationID matches the id of an operation in a source. TestOperationsAreReached relies on the same form.
 var operationID = regexp.MustCompile(`"([A-Z][A-Za-z0-9]*_[a-z][A-Za-z0-9]*)"`)
 
-// writeOperations writes generated/operations.ts in the console's folder. The file contains the method, the path and
-// the scope of every operation that a source names, and all scopes that operations require. A page uses the same id to
-// call an operation and to check whether the user's key may call it. Other operations are left out, so that a new
-// operation changes the bundle only when a page calls it.
+// writeOperations writes generated/operations.ts in the console's folder. document is the path of the OpenAPI document.
+// The file contains the method, the path and the scope of every operation that a source names, and all scopes that
+// operations require. A page uses the same id to call an operation and to check whether the user's key may call it.
+// Other operations are left out, so that a new operation changes the bundle only when a page calls it.
 func writeOperations(folder, document string) error {
-	raw, err := os.ReadFile(document) //nolint:gosec // the caller chooses the description
+	raw, err := os.ReadFile(document) //nolint:gosec // the caller chooses the document
 	if err != nil {
-		return fmt.Errorf("read the description of the API: %w", err)
+		return fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 	var api struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
 	if err := json.Unmarshal(raw, &api); err != nil {
-		return fmt.Errorf("read the description of the API, %s: %w", document, err)
+		return fmt.Errorf("read the OpenAPI document %s: %w", document, err)
 	}
 	used, err := findOperations(filepath.Join(folder, "src"))
 	if err != nil {
@@ -73,12 +73,12 @@ func writeOperations(folder, document string) error {
 	out.WriteString("];\n")
 	generated := filepath.Join(folder, "generated")
 	if err := os.MkdirAll(generated, 0o755); err != nil { //nolint:gosec // a folder of sources
-		return fmt.Errorf("make %s: %w", generated, err)
+		return fmt.Errorf("create %s: %w", generated, err)
 	}
 	return replace(filepath.Join(generated, "operations.ts"), out.Bytes())
 }
 
-// findOperations returns the ids of the operations that the sources in a folder name.
+// findOperations returns the ids of the operations that the sources in a folder contain as literals.
 func findOperations(folder string) (map[string]bool, error) {
 	used := map[string]bool{}
 	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
@@ -92,7 +92,7 @@ func findOperations(folder string) (map[string]bool, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for operations in the sources: %w", err)
+		return nil, fmt.Errorf("find operations in the sources: %w", err)
 	}
 	return used, nil
 }

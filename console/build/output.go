@@ -35,7 +35,7 @@ func archive(files []file) ([]byte, error) {
 		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("end the bundle: %w", err)
+		return nil, fmt.Errorf("finish the bundle: %w", err)
 	}
 	return out.Bytes(), nil
 }
@@ -57,7 +57,7 @@ func compare(name string, built []byte) error {
 	return fmt.Errorf("%s is not what the sources build: %s: %s", name, difference(committed, built), advice)
 }
 
-// difference describes how two archives differ.
+// difference describes how the names in two archives differ, or says that only contents differ.
 func difference(committed, built []byte) string {
 	oldNames, err := names(committed)
 	if err != nil {
@@ -65,7 +65,7 @@ func difference(committed, built []byte) string {
 	}
 	newNames, err := names(built)
 	if err != nil {
-		return fmt.Sprintf("the new one cannot be read: %v", err)
+		return fmt.Sprintf("the new archive cannot be read: %v", err)
 	}
 	if slices.Equal(oldNames, newNames) {
 		return "it has the same names with other contents"
@@ -108,15 +108,15 @@ func replace(name string, body []byte) error {
 	}
 	temporary, err := os.CreateTemp(filepath.Dir(name), ".unfinished-*")
 	if err != nil {
-		return fmt.Errorf("create a temporary file beside %s: %w", name, err)
+		return fmt.Errorf("create a temporary file next to %s: %w", name, err)
 	}
 	defer os.Remove(temporary.Name()) //nolint:errcheck // after the renaming the temporary file no longer exists
 	_, err = temporary.Write(body)
 	if err == nil {
 		err = temporary.Chmod(0o644)
 	}
-	if closed := temporary.Close(); err == nil {
-		err = closed
+	if closeErr := temporary.Close(); err == nil {
+		err = closeErr
 	}
 	if err == nil {
 		err = os.Rename(temporary.Name(), name)
