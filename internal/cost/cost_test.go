@@ -17,7 +17,7 @@ const root = "../.."
 // documents are the files that contain the tables.
 var documents = []string{"docs/cost.md", "README.md"}
 
-// A table is between these marks; `make goldens` writes it.
+// tableMarker matches a table with the marks around it; `make goldens` writes the text between the marks.
 var tableMarker = regexp.MustCompile(`(?s)(<!-- table: ([a-z ]+) -->\n).*?(<!-- end of the table -->)`)
 
 func TestDocumentedTablesAreCurrent(t *testing.T) {
@@ -99,7 +99,7 @@ func TestCostsMatchManualCalculations(t *testing.T) {
 		{"10,000 requests to KMS", dollars(kmsRequest, 10_000), 0.03},
 	} {
 		if math.Abs(c.got-c.want) > 1e-4*c.want {
-			t.Errorf("%s: %.5f, want %.5f", c.name, c.got, c.want)
+			t.Errorf("%s = %.5f, want %.5f", c.name, c.got, c.want)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestMissingInputIsAnError(t *testing.T) {
 	dollars("air", 1)
 }
 
-// readRepository returns the values of the golden files, without the service missing.
+// readRepository returns the values of the golden files, without the service with the name missing. The name can be "".
 func readRepository(t *testing.T, missing string) measured {
 	t.Helper()
 	m, err := read(os.DirFS(root))

@@ -68,7 +68,7 @@ func TestRotatedKeyCostsMore(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(idleTable(m)), "\n")
 	for i, want := range []float64{first, first + 1, first + 2} {
 		if line := lines[len(lines)-3+i]; !strings.HasSuffix(line, "| **"+formatDollars(want)+"** |") {
-			t.Errorf("the sum of year %d is in %q, want %s", i+1, line, formatDollars(want))
+			t.Errorf("the line of year %d = %q, want the sum %s at its end", i+1, line, formatDollars(want))
 		}
 	}
 }

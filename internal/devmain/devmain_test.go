@@ -24,11 +24,11 @@ func TestMain(m *testing.M) {
 	devmain.Main(context.Background(), "try", func(ctx context.Context) error {
 		switch role {
 		case "fails":
-			return errors.New("it is beyond its bar")
+			return errors.New("a figure is over its limit")
 		case "waits":
 			_, _ = os.Stdout.WriteString("waits\n")
 			<-ctx.Done()
-			return errors.New("it was told to end")
+			return errors.New("it was interrupted")
 		}
 		return nil
 	})
@@ -38,7 +38,7 @@ func TestErrorSetsExitCodeAndIsPrinted(t *testing.T) {
 	for role, want := range map[string]struct {
 		status int
 		stderr string
-	}{"fails": {1, "try: it is beyond its bar\n"}, "ends": {0, ""}, "waits": {1, "try: it was told to end\n"}} {
+	}{"fails": {1, "try: a figure is over its limit\n"}, "ends": {0, ""}, "waits": {1, "try: it was interrupted\n"}} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), roleVar+"="+role)
 		var stderr strings.Builder

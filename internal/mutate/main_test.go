@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// report returns a report of gremlins with a number of mutants of each kind.
+// report returns a report of gremlins with a number of changes of each status.
 func report(killed, lived, timedOut, uncovered int) []byte {
 	var all []string
 	for status, n := range map[string]int{

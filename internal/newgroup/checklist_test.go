@@ -24,7 +24,7 @@ const (
 	heading      = "Add a group"
 	createdGroup = "badges"
 	tooMany      = 10
-	checklist    = "CONTRIBUTING.md"
+	checklist    = "CONTRIBUTING.md" // the path of the document from the root
 )
 
 // derived are the files that a new group can change in addition to its own files: they describe the whole product, and
@@ -58,6 +58,7 @@ var derived = map[string]*regexp.Regexp{
 	"README.md":        tables,
 }
 
+// tables matches a generated table of a document.
 var tables = regexp.MustCompile(`(?s)<!-- table: .*?<!-- end of the table -->`)
 
 // TestChecklistAddsAGroup runs the commands of the check list in CONTRIBUTING.md in a copy of the tree. They create a
@@ -174,7 +175,7 @@ func (c *repositoryCopy) copyFile(name string) bool {
 		c.Fatal(err)
 	}
 	if !info.Mode().IsRegular() {
-		c.Fatalf("%s is not a regular file, want a regular file: extend this test to copy it", name)
+		c.Fatalf("%s is not a regular file, want only regular files: extend copyFile to copy it", name)
 	}
 	text, err := os.ReadFile(filepath.Join(c.root, name))
 	if err != nil {
@@ -204,7 +205,8 @@ func (c *repositoryCopy) put(name string, text []byte, modified time.Time) {
 	}
 }
 
-// clear removes the files that an earlier run has left in the copy.
+// clear removes the repository, the files that are not kept, and the empty folders that an earlier run has left in the
+// copy. kept contains the paths of the files that stay.
 func (c *repositoryCopy) clear(kept map[string]bool) {
 	c.Helper()
 	var folders []string
@@ -229,8 +231,9 @@ func (c *repositoryCopy) clear(kept map[string]bool) {
 	}
 }
 
-// env returns the environment of a person who has just opened a shell: without the variables that make sets for its
-// children, if make runs this test. With -v, the tests of the copy print their names.
+// env returns the environment of a person who has just opened a shell: without our own variables, and without the
+// variables that make sets for its children, if make runs this test. GOFLAGS has -v, so that the tests of the copy
+// print their names.
 func (c *repositoryCopy) env() []string {
 	ownVars := regexp.MustCompile(
 		`^(GATEWRIGHT_|GIT_|MAKE|MFLAGS=|GNUMAKEFLAGS=|CI=|(PKG|NAME|NOUN|SCOPE|GROUP|STAGE|CONTEXT|GOFLAGS)=)`)
@@ -239,7 +242,7 @@ func (c *repositoryCopy) env() []string {
 		"GIT_CONFIG_SYSTEM=/dev/null")
 }
 
-// run runs a command and returns its output.
+// run runs a command in a folder and returns its standard output.
 func (c *repositoryCopy) run(dir, name string, args ...string) string {
 	c.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(c.Context()), name, args...)
@@ -272,7 +275,8 @@ func (c *repositoryCopy) checkChanges(t *testing.T) {
 		}); {
 		case inFolder && status == "??", mayChange && status == " M", path == groupList && status == " M":
 		default:
-			t.Errorf("the new group has changed %s (%q), want no change: derive the file, or split it by group", path, status)
+			t.Errorf("the new group has changed %s (%q), want no change: generate the file, or split it by group", path,
+				status)
 		}
 	}
 	var added []string

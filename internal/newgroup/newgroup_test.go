@@ -28,7 +28,7 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 		{"badge", "badge", "projects", "give a plural, such as badges"},
 		{"badge", "coin", "projects", "give a plural, such as coins"},
 		{"badges", "coin", "projects", "is no plural of NOUN=coin"},
-		{"branches", "branch", "projects", "{branchName} already"},
+		{"branches", "branch", "projects", "the parameter {branchName}"},
 		{"interfaces", "interface", "projects", "means something in Go"},
 		{"errors", "error", "projects", "means something in Go"},
 		{"bytes", "byte", "projects", "means something in Go"},
@@ -48,7 +48,8 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 			err = g.checkUnused(repository)
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("NAME=%s NOUN=%s SCOPE=%s: error = %v, want %q", c.name, c.noun, c.scope, err, c.want)
+			t.Errorf("NAME=%s NOUN=%s SCOPE=%s: error = %v, want one with %q, or none if this is empty", c.name, c.noun,
+				c.scope, err, c.want)
 		}
 	}
 }
@@ -190,7 +191,8 @@ func TestFailureChangesNothing(t *testing.T) {
 	}
 }
 
-// contents returns a folder's files and folders. The paths of folders end with a slash.
+// contents returns the texts of the files below a folder, by path. It also contains the paths of folders, which end
+// with a slash.
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

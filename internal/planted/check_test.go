@@ -84,7 +84,7 @@ func TestMissingGuardIsFound(t *testing.T) {
 	} {
 		err := declares(c.folder, c.test)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("declares(%s, %s) = %v, want %q", c.folder, c.test, err, c.want)
+			t.Errorf("declares(%s, %s) error = %v, want %q, or none if this is empty", c.folder, c.test, err, c.want)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestIncompleteDefectIsRefused(t *testing.T) {
 	}
 }
 
-// module returns the tree of a small module with its own guards.
+// module creates a small module with its own guards, and returns its Tree.
 func module(t *testing.T) Tree {
 	t.Helper()
 	root := t.TempDir()
@@ -161,19 +161,19 @@ func TestNothing(t *testing.T) {}
 
 func TestQuiet(t *testing.T) {
 	if os.Getenv("RAPID_NOFAILFILE") != "true" || os.Getenv("RAPID_SHRINKTIME") != "0s" {
-		t.Error("rapid writes the input of a failure to testdata")
+		t.Error("the variables of rapid are not set, want RAPID_NOFAILFILE=true and RAPID_SHRINKTIME=0s")
 	}
 }
 
 func TestBrief(t *testing.T) {
 	if os.Getenv("GATEWRIGHT_SIMULATIONS") != "0.1" {
-		t.Error("simulations make all runs")
+		t.Error("GATEWRIGHT_SIMULATIONS is not 0.1, want a tenth of the runs")
 	}
 }
 
 func TestHurried(t *testing.T) {
 	if os.Getenv("PLANTED_DEFECT") == "" {
-		t.Error("waits are longer than with a defect")
+		t.Error("PLANTED_DEFECT is empty, want short waits")
 	}
 }
 
@@ -229,7 +229,7 @@ func TestOnlyAGuardFailureCountsAsCaught(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			_, err := b.Check(t.Context(), c.Defect)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("Check() error = %v, want %q", err, c.want)
+				t.Errorf("Check() error = %v, want one with %q, or none if this is empty", err, c.want)
 			}
 		})
 	}

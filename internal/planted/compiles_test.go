@@ -65,9 +65,9 @@ type listing struct {
 	fset *token.FileSet
 	// byDir and byImportPath are the packages of the module, by folder and by import path.
 	byDir, byImportPath map[string]*listed
-	// imported reads the export data that the compiler has written.
-	imported types.Importer
-	parsed   map[string]*ast.File
+	// exported reads packages from the export data that the compiler has written.
+	exported types.Importer
+	parsed   map[string]*ast.File // files without a defect, by path
 }
 
 // listed is a package, as go list prints it.
@@ -123,7 +123,7 @@ var listOnce = sync.OnceValues(func() (*listing, error) {
 			l.byDir[p.Dir], l.byImportPath[p.ImportPath] = &p, &p
 		}
 	}
-	l.imported = importer.ForCompiler(l.fset, "gc", func(name string) (io.ReadCloser, error) {
+	l.exported = importer.ForCompiler(l.fset, "gc", func(name string) (io.ReadCloser, error) {
 		return os.Open(exports[name])
 	})
 	return l, nil
@@ -149,15 +149,16 @@ func (l *listing) check(planted map[string]string) error {
 // that import them, from their sources, and all other packages from export data.
 type checking struct {
 	*listing
-	planted map[string]string
-	changed map[string]bool
-	done    map[string]*types.Package
+	planted map[string]string         // the planted files, by path
+	changed map[string]bool           // the import paths of packages with planted files
+	done    map[string]*types.Package // the checked packages, by import path
 }
 
+// Import implements types.Importer.
 func (c checking) Import(name string) (*types.Package, error) {
 	p := c.byImportPath[name]
 	if p == nil || !c.changed[name] && !slices.ContainsFunc(p.Deps, func(d string) bool { return c.changed[d] }) {
-		return c.imported.Import(name)
+		return c.exported.Import(name)
 	}
 	if c.done[name] != nil {
 		return c.done[name], nil
@@ -197,6 +198,7 @@ func (c checking) locate(files []*ast.File, err error) error {
 	return err
 }
 
+// parse returns the planted file with this path, or the file of the repository.
 func (c checking) parse(name string) (*ast.File, error) {
 	if text, ok := c.planted[name]; ok {
 		return parser.ParseFile(c.fset, name, text, parser.SkipObjectResolution)

@@ -41,6 +41,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 	}
 	s := &selected{tree: Tree{Root: root, Timeout: 20 * time.Minute}, dir: t.TempDir(), jobs: map[string][]job{}}
 	begin := sync.OnceFunc(func() { go s.run(t.Context()) })
+	// add runs a subtest with a job for the test binary of pkg, and adds the defects to plant.
 	add := func(name, pkg string, run func(context.Context, *Binary) (time.Duration, error), planted ...Defect) {
 		t.Run(name, func(t *testing.T) {
 			j := job{run, make(chan verdict, 1)}
@@ -94,7 +95,7 @@ type batch struct {
 	err      error
 }
 
-// run runs all jobs, batch by batch. While the guards of one batch run, the next batch is built.
+// run builds the batches and runs their jobs. While the guards of one batch run, the next batch is built.
 func (s *selected) run(ctx context.Context) {
 	batches := s.batches()
 	built := make(chan batch)

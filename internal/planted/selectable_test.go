@@ -144,6 +144,7 @@ func TestOneBinaryHasManyDefects(t *testing.T) {
 	}
 }
 
+// shape returns a defect in shapes.
 func shape(name, test, find, replace string) Defect {
 	return Defect{Name: name, Harm: "It is wrong.", Guard: Guard{".", test}, Edits: []Edit{{"shapes.go", find, replace}}}
 }
@@ -180,8 +181,8 @@ func TestUnselectableChangesAreRefused(t *testing.T) {
 	}
 }
 
-// TestDefectThatDoesNotCompileIsNoBinary checks that a defect that does not compile, and a defect that no longer applies, result in an
-// error and no binary.
+// TestDefectThatDoesNotCompileIsNoBinary checks that Plant or Build returns an error for a defect that no longer
+// applies, and for a defect that does not compile.
 func TestDefectThatDoesNotCompileIsNoBinary(t *testing.T) {
 	tree := module(t)
 	for find, want := range map[string]string{"a * b": "no longer applies", "a + b": "undefined: c"} {

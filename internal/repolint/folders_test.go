@@ -188,6 +188,8 @@ func TestListedPathsExist(t *testing.T) {
 	}
 }
 
+// The paths in .golangci.yml: of the files that a rule of depguard applies to, of a package that it denies, and of the
+// files of an exception. An exception can also apply to all tests: namedByTest is not a path.
 var (
 	linterPath  = regexp.MustCompile(`(?m)^ +- "!?\$\{base-path\}/([\w/]+)/\*\*"$`)
 	deniedPath  = regexp.MustCompile(`(?m)^ +- pkg: ` + Module + `/(\S+)$`)

@@ -63,13 +63,13 @@ func TestProblemsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problems := problems{}
+	returned := problems{}
 	for kind := range fault.DatabaseUnavailable + 1 {
-		problems.add(api.StatusOf(kind), "", "", "")
+		returned.add(api.StatusOf(kind), "", "", "")
 	}
 	for _, p := range tree.Packages {
 		if component := componentOf(p.Dir); component != "" {
-			problems.read(p, component)
+			returned.read(p, component)
 		}
 	}
 	page, err := os.ReadFile(path)
@@ -77,23 +77,23 @@ func TestProblemsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(page)
-	before, tail, found1 := strings.Cut(text, "<!-- table: details -->\n")
-	_, after, found2 := strings.Cut(tail, end)
-	if !found1 || !found2 {
-		t.Fatalf("%s: start of the table of details found = %v, end found = %v, want both", path, found1, found2)
+	before, tail, hasStart := strings.Cut(text, "<!-- table: details -->\n")
+	_, after, hasEnd := strings.Cut(tail, end)
+	if !hasStart || !hasEnd {
+		t.Fatalf("%s: start of the table of details found = %v, end found = %v, want both", path, hasStart, hasEnd)
 	}
 	var titles []string
 	for _, row := range regexp.MustCompile(`(?m)^\| \[([^]]+)\]\(#[^)]+\) \| (\d+) \|`).FindAllStringSubmatch(before, -1) {
 		titles = append(titles, row[2]+" "+row[1])
 	}
-	if want := problems.titles(); !slices.Equal(titles, want) {
+	if want := returned.titles(); !slices.Equal(titles, want) {
 		t.Errorf("titles in the table =\n%s\nwant the titles that sources return:\n%s", strings.Join(titles, "\n"),
 			strings.Join(want, "\n"))
 	}
-	for _, detail := range problems.unhelpful() {
+	for _, detail := range returned.unhelpful() {
 		t.Errorf("the detail %q does not say what to do, want a sentence that does", detail)
 	}
-	golden.Equal(t, path, before+"<!-- table: details -->\n\n"+problems.lists()+end+after)
+	golden.Equal(t, path, before+"<!-- table: details -->\n\n"+returned.lists()+end+after)
 }
 
 // TestDetailsAreFoundInSources checks with small sources which details are found, and which of them do not say what to
@@ -198,6 +198,8 @@ func componentOf(dir string) string {
 // problems maps a status and title, such as "404 Not Found", and a detail to the components that return the detail.
 type problems map[string]map[string][]string
 
+// add adds a detail of a component below a status and its title. title "" means the standard title of the status. A
+// detail without at least two words, or of internalDetails, adds only the title.
 func (p problems) add(status int, title, detail, component string) {
 	key := fmt.Sprintf("%d %s", status, cmp.Or(title, http.StatusText(status)))
 	if p[key] == nil {
@@ -233,7 +235,7 @@ func (p problems) lists() string {
 
 // read adds the details that the package's sources return. A detail is a text after a status in a call, a literal or a
 // return statement, the argument of a function of the package that always returns the same status, or the text of a
-// fault.
+// fault. In a declaration that uses InitializationError, all details have the title of that error.
 func (p problems) read(pkg Package, component string) {
 	s := sources{constants: map[string]ast.Expr{}, statusFuncs: map[string]int{}}
 	for name, file := range pkg.Files {

@@ -17,7 +17,7 @@ import (
 // sources contains the constants and functions of a package that its details depend on.
 type sources struct {
 	constants   map[string]ast.Expr
-	statusFuncs map[string]int // the status of each function that returns its argument as the detail of one status
+	statusFuncs map[string]int // the status of each function that returns a parameter as the detail of this status
 }
 
 // declarations records the constants and functions that n declares. It is a function for ast.Inspect.
@@ -142,6 +142,7 @@ func (s sources) fault(function string, args []ast.Expr, out map[int]string) {
 	}
 }
 
+// statuses contains the status of each constant of net/http for an error, by the constant's name.
 var statuses = func() map[string]int {
 	all := map[string]int{
 		"StatusRequestEntityTooLarge": http.StatusRequestEntityTooLarge,
@@ -176,12 +177,13 @@ func statusIn(e ast.Expr) int {
 }
 
 var (
+	// verb matches a verb of a format, such as %d.
 	verb = regexp.MustCompile(`%[a-z]`)
 	// hasWords matches texts that contain at least two words.
 	hasWords = regexp.MustCompile(`\p{L}+[ ,]+\p{L}+`)
 )
 
-// format returns the text that a format results in.
+// format returns the text of a format, with … for each of its verbs.
 func (s sources) format(e ast.Expr) string {
 	return strings.ReplaceAll(verb.ReplaceAllString(s.text(e), "…"), "%%", "%")
 }

@@ -17,6 +17,7 @@ import (
 // repository is the path of the repository's root from this package.
 const repository = "../.."
 
+// rules returns all rules, by name.
 func rules() map[string]Rule {
 	return map[string]Rule{
 		"PackageNames":     PackageNames,
@@ -151,6 +152,7 @@ func readGraph(t *testing.T) Graph {
 	return g
 }
 
+// report fails the test if there is a finding.
 func report(t *testing.T, found []Finding) {
 	t.Helper()
 	lines := make([]string, len(found))

@@ -25,7 +25,7 @@ func TestRulesReportViolationsOnly(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			found := c.rule(readTree(t, c.tree))
 			if len(found) != len(c.want) {
-				t.Fatalf("findings = %v, want %q", found, c.want)
+				t.Fatalf("findings = %v, want one for each of %q", found, c.want)
 			}
 			for _, want := range c.want {
 				if !contains(found, want) {
@@ -62,6 +62,7 @@ func readTree(t *testing.T, files map[string]string) *Tree {
 	return tree
 }
 
+// contains reports whether the text of a finding contains part.
 func contains(found []Finding, part string) bool {
 	for _, f := range found {
 		if strings.Contains(f.String(), part) {
