@@ -33,6 +33,7 @@ func sources(t *testing.T) map[string]string {
 }
 
 var (
+	// commandLine matches a command of the client that a page shows.
 	commandLine = regexp.MustCompile(`(?:cli: |cli=|line=\{?)"(gatewright [^"]*)"`)
 	flagPattern = regexp.MustCompile(`--[a-z-]+`)
 )
@@ -66,7 +67,8 @@ func TestCommandLinesExist(t *testing.T) {
 	}
 }
 
-// unknownCommand returns the part of a command line that the client does not support.
+// unknownCommand returns a description of what the client does not support in a command line, or "" if it supports all
+// of it. commands has a line for each command, with its parameters and flags.
 func unknownCommand(line, commands string) string {
 	args := strings.Fields(line)
 	for command := range strings.Lines(commands) {
@@ -163,7 +165,7 @@ func TestOperationsAreReached(t *testing.T) {
 	}
 	for id := range operations {
 		if reached[id] == "" && !excused[id] {
-			t.Errorf("no page calls %s, want a call or a reason in testdata/unreached.txt", id)
+			t.Errorf("no page calls %s, want a call, or a line in testdata/unreached.txt with a reason", id)
 		}
 	}
 }

@@ -85,7 +85,7 @@ type crashResult struct {
 func (r crashResult) check() error {
 	const minKills = 10 // a kind of work with so many kills must have a hit
 	if r.acknowledged == 0 {
-		return errors.New("no write was acknowledged, so that none could be lost")
+		return errors.New("no write was acknowledged, so none could be lost")
 	}
 	for k, kills := range r.kills {
 		if kills >= minKills && r.hits[k] == 0 {

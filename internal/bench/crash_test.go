@@ -30,12 +30,12 @@ func TestAcknowledgedWritesSurviveKills(t *testing.T) {
 	t.Logf("%+v", result)
 }
 
-// TestInconclusiveKillsAreAnError checks that the result is an error if the kills prove nothing: no write was
-// acknowledged, so that none could be lost, or no kill came while the engine wrote a table.
+// TestInconclusiveKillsAreAnError checks that the result is an error if the kills prove nothing. This is the case if no
+// write was acknowledged, because then none could be lost, and if no kill came while the engine wrote a table.
 func TestInconclusiveKillsAreAnError(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		killed crashResult
+		result crashResult
 		want   string
 	}{
 		{"kills while the engine writes", crashResult{
@@ -56,9 +56,9 @@ func TestInconclusiveKillsAreAnError(t *testing.T) {
 			hits: [backgroundCount]int{20, 0, 1},
 		}, "none of 10 kills came while the engine wrote tables"},
 	} {
-		if err := test.killed.check(); test.want == "" && err != nil || test.want != "" &&
+		if err := test.result.check(); test.want == "" && err != nil || test.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: check() = %v, want %q", test.name, err, test.want)
+			t.Errorf("%s: check() error = %v, want one with %q, or none if this is empty", test.name, err, test.want)
 		}
 	}
 }

@@ -30,8 +30,8 @@ const (
 	broken   = "broken"   // ends with an error
 )
 
-// runFakeGateway runs a gateway that responds to all requests, and reports whether it is ready. It returns the exit
-// code of the process.
+// runFakeGateway runs a gateway that responds to all requests, and that says at its address for operators whether it is
+// ready. It returns the exit code of the process.
 func runFakeGateway(behavior string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -66,7 +66,8 @@ func TestPageContainsMeasuredSections(t *testing.T) {
 	} {
 		err := write(t.Context(), t.TempDir(), page, selectScenarios(all, test.only), all, test.changes)
 		if test.fails == "" && err != nil || test.fails != "" && (err == nil || !strings.Contains(err.Error(), test.fails)) {
-			t.Errorf("-only %q -set %v: write() = %v, want %q", test.only, test.changes, err, test.fails)
+			t.Errorf("-only %q -set %v: write() error = %v, want one with %q, or none if this is empty", test.only,
+				test.changes, err, test.fails)
 		}
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -114,7 +115,7 @@ func TestInterruptKeepsFinishedSections(t *testing.T) {
 		"\n## Two\n\nold two\n": true, "\n## Three\n\nold three\n": true,
 	} {
 		if got := strings.Contains(string(text), part); got != want {
-			t.Errorf("the page has %q: %t, want %t:\n%s", part, got, want, text)
+			t.Errorf("the page contains %q = %t, want %t:\n%s", part, got, want, text)
 		}
 	}
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {

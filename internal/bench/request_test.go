@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/internal/bench/fixture"
 )
 
+// listener returns a listener on a free port.
 func listener(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -22,11 +23,12 @@ func listener(t testing.TB) net.Listener {
 	return l
 }
 
-// plainUpstream starts an upstream for requests without a body. It allocates nothing for a request.
+// plainUpstream starts an upstream for requests without a body, and returns its address. It allocates nothing for a
+// request.
 func plainUpstream(t testing.TB) string {
 	t.Helper()
 	l := listener(t)
-	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Sun, 01 Nov 2026 00:00:00 "+
+	response := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Sun, 01 Nov 2026 00:00:00 "+
 		"GMT\r\nContent-Length: %d\r\n\r\n%s", fixture.Small, fixture.SmallBody)
 	go func() {
 		for {
@@ -44,7 +46,7 @@ func plainUpstream(t testing.TB) string {
 					}
 					if n += m; bytes.HasSuffix(buffer[:n], []byte("\r\n\r\n")) {
 						n = 0
-						if _, err := c.Write(answer); err != nil {
+						if _, err := c.Write(response); err != nil {
 							return
 						}
 					}

@@ -15,7 +15,7 @@ import (
 
 func TestStackBelongsToOnePart(t *testing.T) {
 	for _, test := range []struct {
-		want  string
+		want  string // the name of the part, or "" for none
 		stack string // the innermost function first
 	}{
 		{"system calls: writes", "syscall.write internal/poll.(*FD).Write net.(*conn).Write " +
@@ -117,8 +117,8 @@ func profileOf(times map[string]int64) *profile.Profile {
 	return p
 }
 
-// TestOutdatedPartsAreAnError checks that divide returns an error if too much time belongs to no part, a part has no
-// time, or the profile is empty. The table would then be useless.
+// TestOutdatedPartsAreAnError checks that timeShares returns an error if too much time belongs to no part, if a part
+// has no time, or if the profile is empty. The table would then be useless.
 func TestOutdatedPartsAreAnError(t *testing.T) {
 	all := []profilePart{{"a", true, []string{"a."}}, {"b", false, []string{"b."}}}
 	for _, test := range []struct {
@@ -143,7 +143,7 @@ func TestOutdatedPartsAreAnError(t *testing.T) {
 			t.Errorf("%s: timeShares() = %v, want %v", test.name, got, test.want)
 		}
 		if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
-			t.Errorf("%s: timeShares() error = %v, want one with %q", test.name, err, test.fails)
+			t.Errorf("%s: timeShares() error = %v, want one with %q, or none if this is empty", test.name, err, test.fails)
 		}
 	}
 }

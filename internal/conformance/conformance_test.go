@@ -133,6 +133,7 @@ type result struct {
 	failed, skipped, texts []string
 }
 
+// line returns the result without the scenario's run, for testdata/results.txt.
 func (r result) line() string {
 	line := fmt.Sprintf("%s: %d passed", r.scenario, r.passed)
 	if len(r.skipped) > 0 {

@@ -52,6 +52,7 @@ func inputRequest(name string) mcp.InputRequest {
 	}
 }
 
+// inputRequests returns the input requests with the names.
 func inputRequests(names ...string) mcp.InputRequestMap {
 	all := mcp.InputRequestMap{}
 	for _, name := range names {
@@ -95,7 +96,7 @@ func inputToolWithState(state string, names ...string) mcp.ToolHandler {
 	}
 }
 
-// inputToolTwoRounds requests input twice, one after the other. The state says which request was the last.
+// inputToolTwoRounds requests input twice, one after the other. The state is the number of the latest request.
 func inputToolTwoRounds(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	switch state := r.Params.RequestState; {
 	case state == "":

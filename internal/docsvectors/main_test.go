@@ -16,6 +16,7 @@ import (
 
 const titan = "amazon.titan-embed-text-v2:0"
 
+// environment returns a getenv function with credentials, and with url as the endpoint of Bedrock.
 func environment(url string) func(string) string {
 	return func(name string) string {
 		return map[string]string{

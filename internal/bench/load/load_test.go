@@ -103,7 +103,7 @@ func TestEmptyMeasurementIsAnError(t *testing.T) {
 	} {
 		_, err := load.Compare(t.Context(), test.rounds, test.subject)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: Compare() = %v, want %q", test.name, err, test.want)
+			t.Errorf("%s: Compare() error = %v, want one with %q, or none if this is empty", test.name, err, test.want)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func loadOf(s *httptest.Server) load.Load {
 	}
 }
 
-// withProtocol returns a load that net/http's client sends.
+// withProtocol returns a load that net/http's client sends with HTTP/1.1 or HTTP/2.
 func withProtocol(l load.Load, protocol int) load.Load {
 	config := l.TLS.Clone()
 	l.Protocol = protocol
@@ -189,7 +189,7 @@ func TestOnlyExpectedResponsesAreMeasured(t *testing.T) {
 		for i, l := range []load.Load{plain, withProtocol(plain, 1), withProtocol(plain, 2)} {
 			result, err := l.Send(t.Context())
 			if (err != nil) != test.fails[i] {
-				t.Errorf("%s, client %d: Send() error = %v, want an error: %v", test.name, i, err, test.fails[i])
+				t.Errorf("%s, client %d: Send() error = %v, want an error = %v", test.name, i, err, test.fails[i])
 			}
 			if err == nil && result.Requests != 60 {
 				t.Errorf("%s, client %d: %d requests were sent, want 60", test.name, i, result.Requests)
