@@ -19,7 +19,7 @@ import (
 
 var (
 	product  = flag.String("product", "", "the product's binary for arm64; without it the test is skipped")
-	emulator = flag.String("emulator", "qemu-aarch64-static", "what runs it")
+	emulator = flag.String("emulator", "qemu-aarch64-static", "the processor emulator that runs the product")
 )
 
 const repository = "../../.."
@@ -28,7 +28,7 @@ const repository = "../../.."
 // separate process of the same binary, which needs the emulator too.
 func TestReadmeOnARM64(t *testing.T) {
 	if *product == "" {
-		t.Skip("make test-arm runs it")
+		t.Skip("make test-arm runs this test")
 	}
 	qemu, err := exec.LookPath(*emulator)
 	if err != nil {

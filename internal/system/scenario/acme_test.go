@@ -28,11 +28,11 @@ import (
 func TestACMEDomainWithClientCertificates(t *testing.T) {
 	switch {
 	case os.Getenv(varAPI) != "":
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	case os.Getenv(varFunctions) != "":
 		t.Skip("functions in processes of their own do not get the variable that names the authority's own CA")
 	case runtime.GOOS != "linux":
-		t.Skip("SSL_CERT_FILE is not heeded here")
+		t.Skip("this operating system ignores SSL_CERT_FILE")
 	}
 	const hostname = "api.example.com"
 	authority, dir := pebbletest.Start(t), t.TempDir()
@@ -42,7 +42,7 @@ func TestACMEDomainWithClientCertificates(t *testing.T) {
 	}
 	t.Setenv("SSL_CERT_FILE", rootsFile)
 	t.Setenv("GATEWRIGHT_ACME_DIRECTORY", authority.Directory)
-	p := running(t, dir, "dist/local")
+	p := startProduct(t, dir, "dist/local")
 	authority.ValidateAt(t, portOf(t, p.Gateway), portOf(t, p.TLS))
 	inst := &target{api: p.API, gateway: p.Gateway, key: p.Key, account: "demo", client: http.DefaultClient}
 
@@ -144,6 +144,7 @@ func getByTLS(
 	return resp.StatusCode, string(text), err
 }
 
+// portOf returns the port in a URL.
 func portOf(t *testing.T, address string) int {
 	t.Helper()
 	u, err := url.Parse(address)

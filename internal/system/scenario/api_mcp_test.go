@@ -105,11 +105,11 @@ func TestAPIByMCP(t *testing.T) {
 			if caller := callStructured(t, session, "V1_whoAmI", nil); caller.text("account") != inst.account {
 				t.Errorf("V1_whoAmI = %v, want the account %s", caller, inst.account)
 			}
-			attempts := map[string]any{"dryRun": true}
+			dryRun := map[string]any{"dryRun": true}
 			for argument, value := range bucket {
-				attempts[argument] = value
+				dryRun[argument] = value
 			}
-			if created := callStructured(t, session, "ApiKeyBucketsService_create", attempts); created["dryRun"] != true {
+			if created := callStructured(t, session, "ApiKeyBucketsService_create", dryRun); created["dryRun"] != true {
 				t.Errorf("ApiKeyBucketsService_create with dryRun = %v, want \"dryRun\": true", created)
 			}
 			inst.ask(t, http.StatusNotFound, http.MethodGet, inst.path("/key-buckets/%s", name), "")
@@ -180,8 +180,8 @@ func TestDeploymentsByMCP(t *testing.T) {
 	}
 }
 
-// TestMCPServersRefuseInvalidRequests checks the status and a header of responses: to requests that violate the
-// protocol or have no key, and to valid requests.
+// TestMCPServersRefuseInvalidRequests checks the status and a header of the responses to requests that violate the
+// protocol or have no key. For comparison, it also sends valid requests.
 func TestMCPServersRefuseInvalidRequests(t *testing.T) {
 	t.Parallel()
 	inst := installation

@@ -46,11 +46,11 @@ func TestDocumentedRetriesAndEdits(t *testing.T) {
 }
 
 // TestDocumentedServerCards runs the commands of docs/api.md about server cards. It needs the local run, whose cards
-// contain the address where it listens. For another installation, the address that the tests use may differ from the
-// public one.
+// contain the address where it listens. The cards of another installation contain its public address, which can differ
+// from the address that the tests use.
 func TestDocumentedServerCards(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
 	steps, err := readme.Page("../../../docs/api.md", "Found by MCP clients", nil)

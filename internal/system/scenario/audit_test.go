@@ -56,7 +56,7 @@ func TestAuditLogListsEachChangeImmediately(t *testing.T) {
 // TestAuditLogCommands runs the commands of docs/audit-logs.md.
 func TestAuditLogCommands(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
 	p, err := instance.Start(t.Context(), t.TempDir(), repository, "dist/local")

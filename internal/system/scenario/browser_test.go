@@ -24,7 +24,7 @@ type browser struct {
 	last      int    // the id of the last command
 	tab       string // the session of the browser's tab, "" before the tab exists
 	loaded    string // the loader of the last page that was loaded
-	// consoleErrors is what the console has shown about the open page.
+	// consoleErrors contains the messages of the browser's console about the open page.
 	consoleErrors string
 }
 
@@ -35,7 +35,7 @@ func newBrowser(t *testing.T) *browser {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") == "" {
-			t.Skip("there is no chromium: the Debian package of that name has it")
+			t.Skip("chromium is not installed: the Debian package chromium contains it")
 		}
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func colorsOf(picture image.Image) (different int, dark bool) {
 // that the browser blocks no part of it, and that it has the colors of its style by day and by night.
 func TestDocumentationInABrowser(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the browser, which has to be on the machine of the installation")
+		t.Skip(varAPI + " selects an installation, but the browser can connect only to this machine")
 	}
 	t.Parallel()
 	b, inst := newBrowser(t), installation

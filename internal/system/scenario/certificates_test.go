@@ -16,7 +16,7 @@ import (
 // TestDocumentedCertificates runs the commands of the pages about certificates, with openssl and curl as real clients and upstreams.
 func TestDocumentedCertificates(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("there is no openssl")
@@ -28,7 +28,7 @@ func TestDocumentedCertificates(t *testing.T) {
 			}
 			dir := t.TempDir()
 			t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "data", "warehouse", "ca.pem"))
-			p := running(t, dir, "dist/local")
+			p := startProduct(t, dir, "dist/local")
 			secure, err := url.Parse(p.TLS)
 			if err != nil {
 				t.Fatal(err)

@@ -39,7 +39,7 @@ var clientBinary = sync.OnceValues(func() (folder string, err error) {
 func isolatedClient(t *testing.T) string {
 	t.Helper()
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the client, which is the same for each installation")
+		t.Skip("this test is only about the client, which is the same for each installation: it runs with the local run")
 	}
 	t.Parallel()
 	folder, err := clientBinary()
@@ -81,8 +81,8 @@ func TestClientStories(t *testing.T) {
 			return os.WriteFile(key, []byte(inst.key+"\n"), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"ends": exits, "same": compareOutput, "unseen": hidden,
-			"keep": saveOutput, "completes": completesShell,
+			"ends": checkExitCode, "same": compareOutput, "unseen": checkNoKey,
+			"keep": saveOutput, "completes": awaitCompletion,
 		},
 	})
 }
@@ -123,9 +123,9 @@ func TestStoriesRunEveryCommand(t *testing.T) {
 	}
 }
 
-// exits runs a command and checks its exit code: `ends 3 gatewright …`. If the code is neither 0 nor exit.Pending,
+// checkExitCode runs a command and checks its exit code: `ends 3 gatewright …`. If the code is neither 0 nor exit.Pending,
 // stdout must be empty.
-func exits(ts *testscript.TestScript, _ bool, args []string) {
+func checkExitCode(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	err = ts.Exec(args[1], args[2:]...)
@@ -144,10 +144,10 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// completesShell requests the suggestions of a shell until they contain a word: `completes ada gatewright __complete
+// awaitCompletion requests the suggestions of a shell until they contain a word: `completes ada gatewright __complete
 // …`. The client leaves out names that the API does not return within a second, which can happen on a busy
 // installation.
-func completesShell(ts *testscript.TestScript, _ bool, args []string) {
+func awaitCompletion(ts *testscript.TestScript, _ bool, args []string) {
 	const maxAttempts = 30
 	for range maxAttempts {
 		ts.Check(ts.Exec(args[1], args[2:]...))
@@ -164,7 +164,7 @@ func saveOutput(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// volatile are the parts of an output that differ from run to run, and their placeholders in a story.
+// volatile contains patterns of the parts of an output that differ from run to run, and their placeholders in a story.
 var volatile = []struct {
 	pattern     *regexp.Regexp
 	placeholder string
@@ -197,8 +197,8 @@ func compareOutput(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// hidden fails if an output or a file contains the account key: `unseen stdout stderr file`.
-func hidden(ts *testscript.TestScript, _ bool, args []string) {
+// checkNoKey fails if an output or a file contains the account key: `unseen stdout stderr file`.
+func checkNoKey(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		if strings.Contains(ts.ReadFile(name), installation.key) {
 			ts.Fatalf("%s contains the account key, want none", name)
@@ -209,14 +209,14 @@ func hidden(ts *testscript.TestScript, _ bool, args []string) {
 // TestCommandLinePages runs the commands of docs/command-line.md and docs/files.md in order, with the binary that users have.
 func TestCommandLinePages(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
 	folder, err := clientBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := running(t, t.TempDir(), "dist/local")
+	p := startProduct(t, t.TempDir(), "dist/local")
 	root, err := filepath.Abs(repository)
 	if err != nil {
 		t.Fatal(err)

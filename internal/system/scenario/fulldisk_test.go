@@ -23,7 +23,7 @@ func TestFullDiskCreatesNoSecret(t *testing.T) {
 		return cmd.CombinedOutput()
 	}
 	if out, err := runOnFullDisk("true"); err != nil {
-		t.Skipf("it needs a file system of its own: %v: %s", err, out)
+		t.Skipf("a separate file system cannot be mounted: %v: %s", err, out)
 	}
 	inst.ask(t, http.StatusOK, http.MethodPost, inst.path("/key-buckets"), `{"name":"`+name+`"}`)
 	bucket := inst.path("/key-buckets/%s", name)

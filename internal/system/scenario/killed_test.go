@@ -42,6 +42,7 @@ func (k *killProxy) next(r *http.Request) (kill func(), afterResponse bool) {
 	return k.kill, k.afterResponse
 }
 
+// ServeHTTP implements http.Handler.
 func (k *killProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kill, afterResponse := k.next(r)
 	if kill != nil && !afterResponse {
@@ -74,7 +75,7 @@ func TestApplyIsKilledAtEachChange(t *testing.T) {
 	for change := 1; change <= changes; change++ {
 		for _, afterResponse := range []bool{false, true} {
 			dir, name := t.TempDir(), unique(t, "killed")
-			description := fmt.Sprintf("change %d, which the API has: %v", change, afterResponse)
+			description := fmt.Sprintf("killed at change %d, after the API made the change = %v", change, afterResponse)
 			text := strings.ReplaceAll(`
 projects: [{name: NAME}]
 keyBuckets: [{name: NAME-b, tags: {team: blue}, consumers: [{name: ada, metadata: {big: 12345678901234567890}}]}]
@@ -107,13 +108,13 @@ meteringBuckets:
 				_ = cmd.Wait()
 				return cmd.ProcessState.ExitCode(), out.String()
 			}
-			want := func(code exit.Code, args ...string) {
+			mustExit := func(code exit.Code, args ...string) {
 				t.Helper()
 				if got, output := run(args...); got != int(code) {
 					t.Fatalf("%s: %v: exit code = %d, want %d: %s", description, args, got, int(code), output)
 				}
 			}
-			want(exit.OK, "plan", "account.yaml", "--out", "plan")
+			mustExit(exit.OK, "plan", "account.yaml", "--out", "plan")
 			k.mu.Lock()
 			k.killAt, k.changes, k.afterResponse = change, 0, afterResponse
 			k.mu.Unlock()
@@ -123,9 +124,9 @@ meteringBuckets:
 			k.mu.Lock()
 			k.killAt = 0
 			k.mu.Unlock()
-			want(exit.OK, "apply", "plan")
-			want(exit.OK, "drift", "account.yaml")
-			want(exit.OK, "apply", "plan") // the next run has nothing to change
+			mustExit(exit.OK, "apply", "plan")
+			mustExit(exit.OK, "drift", "account.yaml")
+			mustExit(exit.OK, "apply", "plan") // the next run has nothing to change
 			buckets := inst.bucketsWithPlan(t, name)
 			if len(buckets) != 1 {
 				t.Errorf("%s: %d metering buckets have the plan, want 1", description, len(buckets))

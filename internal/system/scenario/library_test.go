@@ -56,7 +56,7 @@ func startLibrary(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// library is the deployment of examples/library.
+// library is the deployment of examples/library: its URL, its name, and a consumer's key.
 type library struct {
 	*target
 	url, name, key string
@@ -91,6 +91,7 @@ type client struct {
 	statuses map[string]float64
 }
 
+// client returns a client with a key, or without one if key is "".
 func (l *library) client(key string) *client {
 	return &client{inst: l.target, key: key, statuses: map[string]float64{}}
 }
@@ -349,8 +350,8 @@ func (l *library) checkStreamEnds(t *testing.T, c *client, version string) {
 		t.Fatalf("readBook(1) with a progress token = %+v, %v, want success", result, err)
 	}
 	c.count("200", 1)
-	if startedAt, endedAt := <-progress, <-progress; startedAt != 0 || endedAt != 1 {
-		t.Errorf("the progress is %v and %v, want 0 and 1", startedAt, endedAt)
+	if first, second := <-progress, <-progress; first != 0 || second != 1 {
+		t.Errorf("the progress is %v and %v, want 0 and 1", first, second)
 	}
 	if version != "2025-11-25" {
 		return
@@ -456,7 +457,7 @@ func (l *library) checkAnalytics(t *testing.T, ann *client, sessions float64) {
 		data, _ := reader.ask(t, http.StatusOK, http.MethodGet, deploymentPath+path, "")["data"].(map[string]any)
 		return data
 	}
-	want := map[string][2]float64{
+	want := map[string][2]float64{ // the number of operations and of errors
 		"Titles": {sessions, 0}, "IntrospectionQuery": {sessions + 2, 1}, "Many": {sessions + 2, sessions + 2},
 		"Books": {2, 0}, "Deep": {1, 1}, "Typo": {1, 1}, "Missing": {1, 1},
 		"(unnamed)": {2, 2}, // the request that does not parse, and the request without a key

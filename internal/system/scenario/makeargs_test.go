@@ -29,12 +29,12 @@ func runMake(t *testing.T, aws string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestMakeRefusesInvalidArguments checks that make refuses a command with an unknown word, or with an unknown value of
-// a word, before it does anything. Otherwise make would ignore the word. It could then act on the stage dev, or start
-// an operation when the user wanted only its status.
+// TestMakeRefusesInvalidArguments checks that make refuses a command with an unknown argument, or with an unknown value
+// of an argument, before it does anything. Otherwise make would ignore the argument. It could then act on the stage
+// dev, or start an operation when the user wanted only its status.
 func TestMakeRefusesInvalidArguments(t *testing.T) {
 	const prompted = `echo "asked: $*" >&2; echo None`
-	for _, c := range []struct{ words, want string }{ // words are separated by |; want is in the first line of the output
+	for _, c := range []struct{ args, want string }{ // args are separated by |; want is in the first line of the output
 		{
 			"rotate-root-key|STATSU=true",
 			"make rotate-root-key takes no STATSU=, and has done nothing: its words are STAGE= STATUS=",
@@ -73,13 +73,13 @@ func TestMakeRefusesInvalidArguments(t *testing.T) {
 		{"account-keys|NAME=acme|REVOKE=akey_1|FORCE=`touch TRAP`", "make account-keys takes FORCE=true, or no FORCE="},
 	} {
 		trap := filepath.Join(t.TempDir(), "trap")
-		out, err := runMake(t, prompted, strings.Split(strings.ReplaceAll(c.words, "TRAP", trap), "|")...).CombinedOutput()
+		out, err := runMake(t, prompted, strings.Split(strings.ReplaceAll(c.args, "TRAP", trap), "|")...).CombinedOutput()
 		line, _, _ := strings.Cut(string(out), "\n")
 		if err == nil || !strings.Contains(line, c.want) || strings.Contains(string(out), "asked: lambda") {
-			t.Errorf("make %s: error = %v, want %q\n%s", c.words, err, c.want, out)
+			t.Errorf("make %s: error = %v, want %q\n%s", c.args, err, c.want, out)
 		}
 		if _, err := os.Stat(trap); err == nil {
-			t.Errorf("make %s has executed its argument as a command, want it refused", c.words)
+			t.Errorf("make %s has executed its argument as a command, want it refused", c.args)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestMakePrintsOnlyTheResponse(t *testing.T) {
 }
 
 // TestMakefileKnowsItsCommandArguments checks that the Makefile accepts each command of docs/aws.md with its arguments.
-// Otherwise the check for mistyped words would refuse a word that the command reads.
+// Otherwise the check for mistyped arguments would refuse an argument that the command reads.
 func TestMakefileKnowsItsCommandArguments(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	if err != nil {
@@ -206,7 +206,7 @@ func TestMakefileKnowsItsCommandArguments(t *testing.T) {
 			t.Errorf("OPERATING in the Makefile lacks %s, want it in the list: unknown arguments are refused only there", name)
 		}
 	}
-	// The command must accept each `make COMMAND WORD=…` on the page.
+	// The Makefile must accept each `make COMMAND ARGUMENT=…` on the page.
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "aws.md"))
 	if err != nil {
 		t.Fatal(err)

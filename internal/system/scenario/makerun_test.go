@@ -21,7 +21,7 @@ import (
 // The test is not parallel, because two runs of `make run` would write the same binary.
 func TestCtrlCStopsMakeRunWithExitCodeZero(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	for _, c := range []struct {
 		name, api string
@@ -51,7 +51,7 @@ func TestCtrlCStopsMakeRunWithExitCodeZero(t *testing.T) {
 				defer close(read)
 				screen.read(keyboard)
 			}()
-			eventually(t, "it runs or has ended", time.Minute, func() bool {
+			eventually(t, "the product runs or has ended", time.Minute, func() bool {
 				return strings.Contains(screen.String(), "Ctrl-C stops everything") || isClosed(read)
 			})
 			_, _ = keyboard.WriteString("\x03")
@@ -211,6 +211,7 @@ func TestBootstrapNeedsNoContext(t *testing.T) {
 	}
 }
 
+// isClosed reports whether a channel is closed.
 func isClosed(c chan struct{}) bool {
 	select {
 	case <-c:

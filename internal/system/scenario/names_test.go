@@ -16,7 +16,7 @@ import (
 // and Node. It also checks that `fetch` fails where the page says so.
 func TestDeploymentNamesNeedNoDNS(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
 	for _, program := range []string{"python3", "node"} {
@@ -24,7 +24,7 @@ func TestDeploymentNamesNeedNoDNS(t *testing.T) {
 			if os.Getenv("CI") != "" {
 				t.Fatal(program, " has to be installed in continuous integration")
 			}
-			t.Skip("it needs ", program)
+			t.Skip(program + " is not installed")
 		}
 	}
 	inst := installation

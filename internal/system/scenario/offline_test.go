@@ -17,7 +17,7 @@ import (
 // network, with the data of an earlier start. It fails if the product downloads anything after its first start.
 func TestReadmeWithoutANetwork(t *testing.T) {
 	if os.Getenv(varAPI) != "" || os.Getenv(varOffline) != "" {
-		t.Skip("it is about the local run, and starts itself")
+		t.Skip("this test needs the local run, and must not run in its own child process")
 	}
 	t.Parallel()
 	ip, err := exec.LookPath("ip")
@@ -28,11 +28,11 @@ func TestReadmeWithoutANetwork(t *testing.T) {
 		skipWithoutNamespaces(t, err)
 	}
 	dir := t.TempDir()
-	running(t, dir, "dist/local").Stop()
+	startProduct(t, dir, "dist/local").Stop()
 
 	const readmeTest = "TestReadmeFiveMinutes"
-	const innerTest = `"$0" link set lo up && test -z "$("$0" route show)" && exec "$@"`
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", innerTest, ip, os.Args[0], "-test.v",
+	const isolated = `"$0" link set lo up && test -z "$("$0" route show)" && exec "$@"`
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", isolated, ip, os.Args[0], "-test.v",
 		"-test.run=^("+readmeTest+"|TestOfflineHasNoRoutes)$")
 	cmd.Env = append(os.Environ(), varOffline+"="+dir, "GOPROXY=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -58,13 +58,14 @@ func skipWithoutNamespaces(t *testing.T, err error) {
 	if os.Getenv("CI") != "" && os.Getuid() == 0 {
 		t.Fatalf("create a network namespace: %v, want success in continuous integration", err)
 	}
-	t.Skipf("it needs network namespaces and the command ip (iproute2), as root or with user namespaces: %v", err)
+	t.Skipf("network namespaces or the command ip (iproute2) are not available: run as root, or with user namespaces: %v",
+		err)
 }
 
 // TestOfflineHasNoRoutes checks that there is no network. TestReadmeWithoutANetwork runs it.
 func TestOfflineHasNoRoutes(t *testing.T) {
 	if os.Getenv(varOffline) == "" {
-		t.Skip("TestReadmeWithoutANetwork runs it")
+		t.Skip("TestReadmeWithoutANetwork runs this test")
 	}
 	const documented = "192.0.2.1:443" // RFC 5737
 	_, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", documented)

@@ -182,8 +182,9 @@ func (w *walkthrough) deployments(t *testing.T, upstream string) {
 	w.ask(t, 200, "DELETE", deployment, "")
 }
 
-// remaining sends the valid requests of the operations that the walkthrough has not used, to the resources that the samples create. Deletions come
-// last, in reverse order of creation. Requests that can be repeated are repeated: the second time they change nothing.
+// remaining sends the valid requests of the operations that the walkthrough has not used, to the resources that the
+// samples create. Deletions come last, in reverse order. Requests that take an idempotency key are sent twice, and must
+// get the same response.
 func (w *walkthrough) remaining(t *testing.T) {
 	t.Helper()
 	book, err := events.Open(functions.APIGroups())
@@ -251,8 +252,9 @@ func (w *walkthrough) remaining(t *testing.T) {
 	}
 }
 
-// TestFirstUseOfAKeyIsRecorded checks that functions record the first use of a key. Each of five keys makes one request
-// to another function, and is then revoked. No key is the last one with full access, which cannot be revoked.
+// TestFirstUseOfAKeyIsRecorded checks that functions record the first use of a key. Each of five keys makes one
+// request, each to a different function, and is then revoked. The installation's own key keeps full access, because the
+// last key with full access cannot be revoked.
 func TestFirstUseOfAKeyIsRecorded(t *testing.T) {
 	t.Parallel()
 	inst, project := installation, unique(t, "noted")
@@ -285,8 +287,8 @@ func TestFirstUseOfAKeyIsRecorded(t *testing.T) {
 	}
 }
 
-// TestBranchOfSeveralProjectsIsAmbiguous requests a branch that two projects have. The second project takes over a bucket that already
-// existed.
+// TestBranchOfSeveralProjectsIsAmbiguous requests a branch that two projects have. Each project takes over a bucket
+// that already exists.
 func TestBranchOfSeveralProjectsIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	inst, branch := installation, unique(t, "branch")
@@ -316,14 +318,14 @@ func (c samplesClient) Call(method, target, body string) (status int, response [
 // Upload implements events.Client.
 func (c samplesClient) Upload(n map[string]string, address string) error {
 	if status := c.inst.put(c.t, address, archive(c.t, simple(c.t, "http://192.0.2.1"))); status != http.StatusOK {
-		return fmt.Errorf("the upload is answered with %d", status)
+		return fmt.Errorf("upload: status = %d, want 200", status)
 	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
 	if status := c.inst.awaitBuild(c.t, n["projectName"], path.Base(u.Path)); status.text("status") != "SUCCESS" {
-		return fmt.Errorf("the build fails: %v", status)
+		return fmt.Errorf("the build has ended with %v, want SUCCESS", status)
 	}
 	return nil
 }

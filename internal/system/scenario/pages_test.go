@@ -18,10 +18,10 @@ import (
 // deleted deployment.
 func TestPages(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
-	p := running(t, t.TempDir(), "dist/local")
+	p := startProduct(t, t.TempDir(), "dist/local")
 	replacer := strings.NewReplacer("http://127.0.0.1:9000", p.API, "http://127.0.0.1:9001", p.Gateway,
 		"127.0.0.1:9443", strings.TrimPrefix(p.TLS, "https://"), ".gatewright/", p.Data()+"/")
 	pages, err := filepath.Glob("../../../docs/*.md")

@@ -26,15 +26,15 @@ func failingProxy(t *testing.T) []string {
 // waits for them to respond. Go itself bypasses the proxy only for loopback addresses.
 func TestLocalAddressesBypassTheProxy(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
 	address := net.JoinHostPort(localAddress(t), "0")
-	running(t, t.TempDir(), append(append([]string{"env"}, failingProxy(t)...),
+	startProduct(t, t.TempDir(), append(append([]string{"env"}, failingProxy(t)...),
 		"GATEWRIGHT_API_ADDR="+address, "GATEWRIGHT_GATEWAY_ADDR="+address, "dist/local")...)
 }
 
-// localAddress returns an address of this machine that is not the loopback's.
+// localAddress returns an address of this machine that is not a loopback address.
 func localAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -46,6 +46,6 @@ func localAddress(t *testing.T) string {
 			return n.IP.String()
 		}
 	}
-	t.Skip("this machine has the loopback alone")
+	t.Skip("this machine has only loopback addresses")
 	return ""
 }

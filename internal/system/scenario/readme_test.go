@@ -20,11 +20,11 @@ const varOffline = "GATEWRIGHT_SCENARIO_OFFLINE"
 // TestReadmeFiveMinutes runs the README's commands, read from its text, with `make run` in another terminal.
 func TestReadmeFiveMinutes(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
 	proxy := failingProxy(t)
-	p := running(t, cmp.Or(os.Getenv(varOffline), t.TempDir()),
+	p := startProduct(t, cmp.Or(os.Getenv(varOffline), t.TempDir()),
 		append(append([]string{"env"}, proxy...), "make", "run")...)
 	// Replace the ports with free ports, and the folders with folders of the test.
 	replacer := strings.NewReplacer(
@@ -43,10 +43,10 @@ func TestReadmeFiveMinutes(t *testing.T) {
 // that build the programs.
 func TestReadmeTunnel(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
-		t.Skip("it is about the local run")
+		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	client := isolatedClient(t)
-	p := running(t, t.TempDir(), "dist/local")
+	p := startProduct(t, t.TempDir(), "dist/local")
 	service := freeport.Address(t).String()
 	replacer := strings.NewReplacer(
 		"http://127.0.0.1:9000", p.API, "http://127.0.0.1:9003", p.Relay, "127.0.0.1:9002", service,

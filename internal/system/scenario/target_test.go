@@ -56,8 +56,8 @@ type target struct {
 	manyGateways bool
 }
 
-// installation is created by TestMain once for all stories. The stories share it as users do, and no story knows the
-// names of another.
+// installation is the installation under test. TestMain sets it once for all stories. The stories share it as users do,
+// and no story uses the names of another.
 var installation *target
 
 func TestMain(m *testing.M) {
@@ -122,7 +122,8 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// start builds the binary that `make run` starts too, and starts it in a new directory.
+// start builds the product that all tests share, the binary that `make run` starts too, and starts it in a new
+// directory.
 func start() (*instance.Instance, error) {
 	dir, err := os.MkdirTemp("", "gatewright-scenario-")
 	if err != nil {
@@ -136,8 +137,8 @@ func start() (*instance.Instance, error) {
 	return instance.Start(context.Background(), dir, repository, "dist/local")
 }
 
-// running starts a product for one test, with the data below dir. If the test fails, it logs the product's output.
-func running(t *testing.T, dir string, command ...string) *instance.Instance {
+// startProduct starts a product for one test, with the data below dir. If the test fails, it logs the product's output.
+func startProduct(t *testing.T, dir string, command ...string) *instance.Instance {
 	t.Helper()
 	p, err := instance.Start(t.Context(), dir, repository, command...)
 	if err != nil {
@@ -189,7 +190,7 @@ func retryThrottled(send func(*http.Request) (*http.Response, error), r *http.Re
 		_ = resp.Body.Close()
 		seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 		if err != nil {
-			return nil, fmt.Errorf("a 429 says when to ask again: %w", err)
+			return nil, fmt.Errorf("read Retry-After of a response with status 429: %w", err)
 		}
 		select {
 		case <-r.Context().Done():

@@ -26,7 +26,7 @@ func (ta *target) createTunnel(t *testing.T, name, service, endpoint, project st
 	created := ta.ask(t, http.StatusCreated, http.MethodPost, ta.path("/tunnels"), fmt.Sprintf(`{"name":%q}`, name))
 	tunnelPath = ta.path("/tunnels/%s", created.text("tunnelId"))
 	operation := ta.ask(t, http.StatusOK, http.MethodPut, tunnelPath+"/services-configuration",
-		configured(service, endpoint, project))
+		servicesConfiguration(service, endpoint, project))
 	eventually(t, "the service is provisioned", connectTime, func() bool {
 		o := ta.ask(t, http.StatusOK, http.MethodGet, tunnelPath+"/provisioning-operations/"+operation.text("id"), "")
 		if o.text("status") == "failed" {
@@ -37,14 +37,14 @@ func (ta *target) createTunnel(t *testing.T, name, service, endpoint, project st
 	return tunnelPath, created.text("token")
 }
 
-// configured returns the configuration of a tunnel with a service that the production of a project can call.
-func configured(service, endpoint, project string) string {
+// servicesConfiguration returns the configuration of a tunnel with a service that the production of a project can call.
+func servicesConfiguration(service, endpoint, project string) string {
 	return fmt.Sprintf(`{"version":1,"services":[{"name":%q,"endpoint":%q,`+
 		`"configurations":[{"project":%q,"accessibleBy":["production"]}]}]}`,
 		service, endpoint, project)
 }
 
-// connect runs an agent until stop is called.
+// connect runs an agent until stop is called, or until the test ends.
 func (ta *target) connect(t *testing.T, token string) (stop func()) {
 	t.Helper()
 	relay, err := url.Parse(ta.relay)
@@ -74,7 +74,7 @@ func TestRequestsGoThroughATunnel(t *testing.T) {
 	t.Parallel()
 	inst := installation
 	if inst.relay == "" {
-		t.Skipf("the installation under test has no relay that it tells of: %s names it", varRelay)
+		t.Skipf("this test needs a relay: set %s to the relay of the installation under test", varRelay)
 	}
 	name := unique(t, "inner")
 	service := "Stock-" + strings.TrimPrefix(name, "inner-")
@@ -143,7 +143,7 @@ func TestRequestsGoThroughATunnel(t *testing.T) {
 	})
 
 	inst.ask(t, http.StatusBadRequest, http.MethodPut, tunnelPath+"/services-configuration",
-		configured(service, inst.relay+"/ask", name))
+		servicesConfiguration(service, inst.relay+"/ask", name))
 	inst.ask(t, http.StatusOK, http.MethodDelete, tunnelPath, "")
 	eventually(t, "requests fail after the tunnel was deleted", connectTime+tunnels.Staleness, func() bool {
 		status, _ := call(deployed, nil)

@@ -18,7 +18,7 @@ type echo struct {
 	Body   string
 }
 
-// newUpstream starts an upstream on this machine that echoes requests.
+// newUpstream starts an upstream on this machine that echoes requests, and returns its URL.
 func newUpstream(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,6 +36,7 @@ func newUpstream(t *testing.T) string {
 	return s.URL
 }
 
+// echoOf returns the request that the upstream has received, from the body of its response.
 func echoOf(t *testing.T, body string) echo {
 	t.Helper()
 	var e echo
@@ -52,7 +53,8 @@ type route struct {
 	inbound               []string
 }
 
-// project returns the files of a project with these routes and policies.
+// project returns the files of a project with these routes and policies. policies are JSON objects, separated by
+// commas.
 func project(t *testing.T, routes []route, policies string) files {
 	t.Helper()
 	paths := map[string]map[string]any{}
