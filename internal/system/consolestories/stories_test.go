@@ -36,7 +36,7 @@ const (
 // all stories share.
 func TestConsoleStories(t *testing.T) {
 	if os.Getenv(storiesVar) == "" {
-		t.Skip("make test-console bundles the console and runs this")
+		t.Skip("make test-console bundles the console and runs this test")
 	}
 	browser := findProgram(t, "chromium")
 	node := findProgram(t, "node")
@@ -135,6 +135,7 @@ func isRequested(name string) bool {
 // figures matches the measurements that stories print about the page with very many consumers.
 var figures = regexp.MustCompile(`(?m)^ *ℹ (\d+ consumers: .*)$`)
 
+// registered matches a page in console/src/pages.ts.
 var registered = regexp.MustCompile(`path: "(/[^"]*)", title`)
 
 // checkPagesCovered checks that every page of the console is among the addresses that stories have checked with axe, by
@@ -168,7 +169,7 @@ func findProgram(t *testing.T, name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		if os.Getenv("CI") == "" {
-			t.Skipf("there is no %s", name)
+			t.Skipf("%s is not installed", name)
 		}
 		t.Fatal(err)
 	}

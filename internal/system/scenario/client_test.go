@@ -123,8 +123,8 @@ func TestStoriesRunEveryCommand(t *testing.T) {
 	}
 }
 
-// checkExitCode runs a command and checks its exit code: `ends 3 gatewright …`. If the code is neither 0 nor exit.Pending,
-// stdout must be empty.
+// checkExitCode runs a command and checks its exit code: `ends 3 gatewright …`. If the code is neither 0 nor
+// exit.Pending, stdout must be empty.
 func checkExitCode(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)

@@ -21,24 +21,24 @@ import (
 func TestHandbook(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(repository, "docs", "one-server.md")
-	installSteps, err := readme.Page(page, "Start it", nil)
+	startSteps, err := readme.Page(page, "Start it", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(installSteps) != 1 || !strings.Contains(installSteps[0].Commands, "gatewright serve") {
-		t.Fatalf("the page has the start steps %v, want one with gatewright serve", installSteps)
+	if len(startSteps) != 1 || !strings.Contains(startSteps[0].Commands, "gatewright serve") {
+		t.Fatalf("the page has the start steps %v, want one with gatewright serve", startSteps)
 	}
 	operators, management := freeport.Address(t).String(), freeport.Address(t).String()
 	m := install(t)
 	s, a := serveInstalledWithACME(t, m.path(), config.VarAdminAddr+"="+operators, config.VarAPIAddr+"="+management)
 	m.process = s
-	for _, varName := range strings.Fields(installSteps[0].Commands) {
-		if name, _, set := strings.Cut(varName, "="); set && name != config.VarDomain && name != config.VarACMEDirectory {
+	for _, setting := range strings.Fields(startSteps[0].Commands) {
+		if name, _, set := strings.Cut(setting, "="); set && name != config.VarDomain && name != config.VarACMEDirectory {
 			t.Errorf("the page sets %s, want only variables that the test also sets", name)
 		}
 	}
-	otherFolder := t.TempDir()
-	replacer := strings.NewReplacer("/elsewhere", otherFolder, "/var/lib/gatewright/account-key",
+	elsewhere := t.TempDir()
+	replacer := strings.NewReplacer("/elsewhere", elsewhere, "/var/lib/gatewright/account-key",
 		filepath.Join(s.data, datadir.AccountKey), "127.0.0.1:9004", operators, "127.0.0.1:9000", management,
 		"gatewright-VERSION-linux-amd64.tar.gz", m.archive, "-C / ", "-C "+m.root+" ", "gatewright-server VERSION",
 		"gatewright-server "+release.Version())
@@ -64,19 +64,19 @@ func TestHandbook(t *testing.T) {
 			len(current), len(want))
 	}
 	s = m.process
-	account := s.key()
+	accountKey := s.key()
 	s.stop()
 
 	// Another machine serves the data of the backup.
 	restored := filepath.Join(t.TempDir(), "data")
 	restoredServer := &server{t: t, cmd: s.cmd}
 	restoredServer.cmd.Env = append(restoredServer.cmd.Env, config.VarDataDir+"="+restored)
-	restoredServer.command("restore", filepath.Join(otherFolder, "gatewright.backup"))
+	restoredServer.command("restore", filepath.Join(elsewhere, "gatewright.backup"))
 	restarted := newStoppedServer(t, restored)
 	a.ValidateAt(t, portOf(t, restarted.plain), portOf(t, restarted.secure))
 	restarted.serve(config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+valueOf(s.cmd.Env, "SSL_CERT_FILE"))
 	restarted.until("the restored server accepts the account key of the backup", func() bool {
-		resp, _, err := ask(t, restarted.client(a.Roots()), http.MethodGet, "https://api."+domain+"/v1/who-am-i", account)
+		resp, _, err := ask(t, restarted.client(a.Roots()), http.MethodGet, "https://api."+domain+"/v1/who-am-i", accountKey)
 		return err == nil && resp.StatusCode == http.StatusOK
 	})
 	restarted.stop()

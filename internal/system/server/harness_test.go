@@ -55,7 +55,8 @@ type server struct {
 	text          syncbuffer.Text // what it wrote to stdout and stderr
 }
 
-func (s *server) printed() string {
+// output returns what the server has printed so far.
+func (s *server) output() string {
 	return s.text.String()
 }
 
@@ -103,7 +104,7 @@ func (s *server) start(env ...string) *server {
 		_ = s.cmd.Process.Kill()
 		<-s.done
 		if t.Failed() {
-			t.Logf("the server printed:\n%s", s.printed())
+			t.Logf("the server printed:\n%s", s.output())
 		}
 	})
 	return s
@@ -127,13 +128,13 @@ func (s *server) serve(env ...string) *server {
 	return s
 }
 
-// until waits until a condition holds.
+// until waits until a condition holds. The test fails if the server exits first.
 func (s *server) until(description string, condition func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(timeout); !condition(); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-s.done:
-			s.t.Fatalf("the server has exited, want: %s\n%s", description, s.printed())
+			s.t.Fatalf("the server has exited, want: %s\n%s", description, s.output())
 		default:
 		}
 		if time.Now().After(end) {
@@ -150,9 +151,10 @@ func (s *server) waitExit() (code int, printed string) {
 	case <-time.After(timeout):
 		s.t.Fatalf("the server runs after %s, want it to exit", timeout)
 	}
-	return s.cmd.ProcessState.ExitCode(), s.printed()
+	return s.cmd.ProcessState.ExitCode(), s.output()
 }
 
+// stop sends SIGTERM to the server, and requires the exit code 0.
 func (s *server) stop() {
 	s.t.Helper()
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
@@ -225,7 +227,8 @@ func writeFile(t *testing.T, path string, content []byte) string {
 	return path
 }
 
-// command runs another command with the server's data directory, and returns its output.
+// command runs another command of the server's binary with the server's data directory, and returns its standard
+// output.
 func (s *server) command(args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), s.cmd.Path, args...)
@@ -244,6 +247,7 @@ type slowUpstream struct {
 	release   func()        // can be called more than once
 }
 
+// newSlowUpstream starts a slowUpstream.
 func newSlowUpstream(t *testing.T) *slowUpstream {
 	released := make(chan struct{})
 	w := &slowUpstream{requested: make(chan struct{}, 1), release: sync.OnceFunc(func() { close(released) })}

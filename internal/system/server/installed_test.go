@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // package`. The server from the archive runs with the command and the environment of its unit, as systemd reads them.
 func TestScenarioSuite(t *testing.T) {
 	if os.Getenv("GATEWRIGHT_TEST_SERVER") == "" {
-		t.Skip("it takes minutes, and what is installed: make test-server")
+		t.Skip("this test takes minutes, and needs the image and the archive: make test-server")
 	}
 	for name, install := range map[string]func(*testing.T, []string) containertest.Spec{
 		"image": installImage,
@@ -43,8 +43,8 @@ func TestScenarioSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := pebbletest.Start(t)
-			dataParent := containertest.Folder(t)
-			if err := os.WriteFile(filepath.Join(dataParent, "authority.pem"), a.Certificate, 0o644); err != nil {
+			shared := containertest.Folder(t)
+			if err := os.WriteFile(filepath.Join(shared, "authority.pem"), a.Certificate, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			s := newStoppedServer(t, "")
@@ -54,21 +54,23 @@ func TestScenarioSuite(t *testing.T) {
 				config.VarGatewayAddr + "=" + s.plain,
 				// the suite's upstreams are on this machine
 				config.VarTLSAddr + "=" + s.secure, config.VarPrivateUpstreams + "=true",
-				"SSL_CERT_FILE=/beside/authority.pem", config.VarReadyFile + "=/beside/ready",
+				"SSL_CERT_FILE=/shared/authority.pem", config.VarReadyFile + "=/shared/ready",
 			})
 			s.data = spec.Volumes["/var/lib/gatewright"]
-			spec.Volumes["/beside"] = dataParent
+			spec.Volumes["/shared"] = shared
 			p := containertest.Start(t, containertest.Command(t, spec))
 			s.done = p.Done
 			output := ""
 			t.Cleanup(func() {
-				if t.Failed() { // the end, which people read first and which is not cut off, names the failed story
+				if t.Failed() {
+					// The suite's output names the failed story. It comes last, because people read the end first, and the
+					// end is not cut off.
 					t.Logf("the server printed:\n%s", p.Output())
 					t.Logf("the suite printed:\n%s", output)
 				}
 			})
 			s.until("it is ready", func() bool {
-				_, err := os.Stat(filepath.Join(dataParent, "ready"))
+				_, err := os.Stat(filepath.Join(shared, "ready"))
 				return err == nil
 			})
 			p.CheckConfined(t)
@@ -139,7 +141,7 @@ func installUnit(t *testing.T, settings []string) containertest.Spec {
 	for _, path := range unit["EnvironmentFile"] {
 		raw, err := os.ReadFile(root + strings.TrimPrefix(path, "-"))
 		if err != nil {
-			t.Fatalf("the unit reads another file than docs/images.md says: %v", err)
+			t.Fatalf("the unit reads an environment file that this test has not written: %v", err)
 		}
 		set(strings.Fields(string(raw)))
 	}
@@ -168,7 +170,7 @@ func loadUnit(t *testing.T, folder, unit string) map[string][]string {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("%s does not exist, want it in continuous integration", systemd)
 		}
-		t.Skipf("it needs systemd, which reads the unit: %v", err)
+		t.Skipf("systemd is not installed, which has to load the unit: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), systemd, "--test", "--system", "--no-pager", "--unit="+unit)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SYSTEMD_UNIT_PATH=" + folder + ":"}
@@ -177,13 +179,13 @@ func loadUnit(t *testing.T, folder, unit string) map[string][]string {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUID, Gid: nobodyUID}}
 	}
 	out, err := cmd.CombinedOutput()
-	_, property, found := strings.Cut(string(out), "-> Unit "+unit+":\n")
+	_, properties, found := strings.Cut(string(out), "-> Unit "+unit+":\n")
 	if !found {
 		t.Fatalf("systemd does not load %s, want it loaded: %v: %s", unit, err, out)
 	}
-	property, _, _ = strings.Cut(property, "-> Unit ")
+	properties, _, _ = strings.Cut(properties, "-> Unit ")
 	lines := map[string][]string{}
-	for line := range strings.SplitSeq(property, "\n") {
+	for line := range strings.SplitSeq(properties, "\n") {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
 			lines[name] = append(lines[name], value)
 		}

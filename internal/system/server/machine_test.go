@@ -47,7 +47,7 @@ func install(t *testing.T) *machine {
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./packaging/archives", "-binaries", binaries, "-out", out)
 	cmd.Dir = repository
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make the archive: %v: %s", err, text)
+		t.Fatalf("create the archive: %v: %s", err, text)
 	}
 	m.archive = filepath.Join(out, "gatewright-"+release.Version()+"-linux-"+runtime.GOARCH+".tar.gz")
 	put(t, m.path(), append(readFile(t, built), 0), 0o755)

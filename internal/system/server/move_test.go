@@ -32,14 +32,14 @@ import (
 // machine move to AWS, and then to another machine.
 func TestMoveToAWSAndBack(t *testing.T) {
 	t.Parallel()
-	otherFolder := t.TempDir()
+	elsewhere := t.TempDir()
 	steps, err := readme.Page(filepath.Join(repository, "docs", "one-server.md"), "Move to AWS and back",
-		strings.NewReplacer("/elsewhere", otherFolder))
+		strings.NewReplacer("/elsewhere", elsewhere))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, filepath.Join(t.TempDir(), "data"), config.VarTLSAddr+"="+config.NoAddr)
-	account, key := s.key(), strings.TrimSpace(s.command("account", "create", "acme"))
+	demoKey, acmeKey := s.key(), strings.TrimSpace(s.command("account", "create", "acme"))
 	env := append(s.cmd.Env, fmt.Sprintf("PATH=%s%c%s", filepath.Dir(s.cmd.Path), os.PathListSeparator, os.Getenv("PATH")))
 	env = append(env, emulatedAWS(t)...)
 	if _, err := readme.Run(t.Context(), repository, env, steps); err != nil {
@@ -47,8 +47,8 @@ func TestMoveToAWSAndBack(t *testing.T) {
 	}
 	s.stop()
 
-	restarted := serve(t, filepath.Join(otherFolder, "back"), config.VarTLSAddr+"="+config.NoAddr)
-	for name, key := range map[string]string{"demo": account, "acme": key} {
+	restarted := serve(t, filepath.Join(elsewhere, "back"), config.VarTLSAddr+"="+config.NoAddr)
+	for name, key := range map[string]string{"demo": demoKey, "acme": acmeKey} {
 		resp, body, err := ask(t, restarted.client(nil), http.MethodGet, "http://api."+domain+"/v1/who-am-i", key)
 		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(body, name) {
 			t.Errorf("GET /v1/who-am-i with the key of %s = %q, error %v, want 200", name, body, err)
@@ -113,7 +113,7 @@ func emulatedAWS(t *testing.T) []string {
 	}
 }
 
-// forward forwards requests without changing their host, so that their signatures stay valid.
+// forward returns a proxy to a URL that does not change the host of requests, so that their signatures stay valid.
 func forward(to string) http.Handler {
 	target, _ := url.Parse(to)
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {

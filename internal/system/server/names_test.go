@@ -18,6 +18,7 @@ import (
 // certificateFiles contains the files of a certificate and its key.
 type certificateFiles struct{ certificate, key string }
 
+// env returns the settings with which a server uses the files.
 func (c certificateFiles) env() []string {
 	return []string{config.VarTLSCertificate + "=" + c.certificate, config.VarTLSKey + "=" + c.key}
 }
@@ -160,7 +161,7 @@ func TestProxyTerminatesTLS(t *testing.T) {
 			t.Errorf("GET http://%s/openapi: status = %d, want %d", name, resp.StatusCode, want)
 		}
 	}
-	if strings.Contains(s.printed(), "http://api.") {
+	if strings.Contains(s.output(), "http://api.") {
 		t.Error("the log says that the management API uses plain HTTP, want no such line behind a proxy with TLS")
 	}
 	s.stop()
@@ -172,7 +173,7 @@ func TestLocalProxySendsProxyProtocol(t *testing.T) {
 	t.Parallel()
 	s := serve(t, filepath.Join(t.TempDir(), "data"), config.VarTLSAddr+"=none", config.VarTrustedProxies+"=127.0.0.0/8",
 		config.VarProxyProtocol+"=true")
-	if strings.Contains(s.printed(), "no PROXY header") {
+	if strings.Contains(s.output(), "no PROXY header") {
 		t.Error("the server logs that its own request has no PROXY header, want no such line")
 	}
 	s.stop()
@@ -193,7 +194,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	first := serial()
 	writeFile(t, files.key, []byte("no key"))
 	s.until("it logs that the files are invalid", func() bool {
-		return serial() == first && strings.Contains(s.printed(), "served on")
+		return serial() == first && strings.Contains(s.output(), "served on")
 	})
 	issueCertificate(t, filepath.Dir(files.key), ca, "api."+domain, "*."+domain)
 	s.until("the next certificate is served", func() bool { return serial() != first })

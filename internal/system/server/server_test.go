@@ -29,6 +29,7 @@ func serveInstalledWithACME(t *testing.T, path string, env ...string) (*server, 
 	return s.serve(append(env, config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+roots)...), a
 }
 
+// portOf returns the port of a host:port.
 func portOf(t *testing.T, address string) int {
 	t.Helper()
 	n, err := strconv.Atoi(address[strings.LastIndexByte(address, ':')+1:])
@@ -61,7 +62,7 @@ func TestServerObtainsItsCertificates(t *testing.T) {
 				resp.StatusCode)
 		}
 	}
-	if strings.Contains(s.printed(), s.key()) {
+	if strings.Contains(s.output(), s.key()) {
 		t.Error("the server prints the account key, want none in its output")
 	}
 	s.stop()

@@ -128,6 +128,7 @@ func (fx *fixture) host(project string) string {
 	return host
 }
 
+// hostOf returns the host of a URL.
 func hostOf(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -171,7 +172,7 @@ func (fx *fixture) checkServes(projects ...string) {
 			return fx.token, nil
 		}, Log: slog.New(slog.DiscardHandler)}).Run(ctx, time.Second)
 	}()
-	fx.until("the service behind the tunnel answers", func() bool {
+	fx.until("the service behind the tunnel responds", func() bool {
 		status, body := fx.get(fx.host("behind"), "")
 		return status == http.StatusOK && body == upResponse
 	})
@@ -195,7 +196,7 @@ func (fx *fixture) callTimes(times int) (admitted int) {
 	return admitted
 }
 
-// checkSpend sends requests that must all be admitted.
+// checkSpend sends requests that must all be admitted, and checks that each costs one unit of the quota.
 func (fx *fixture) checkSpend(times int) {
 	fx.Helper()
 	before, _ := fx.ask(http.MethodGet, fx.subscription+"/quotas", "")["requests"].(float64)
@@ -246,7 +247,7 @@ func (fx *fixture) checkWrites(name string) {
 // recordAudit remembers the end of the audit log.
 func (fx *fixture) recordAudit() {
 	fx.Helper()
-	fx.until("all that was done is in the audit log's chain", func() bool {
+	fx.until("all changes are in the chain of the audit log", func() bool {
 		end, output, err := fx.command("audit", "verify", "demo")
 		fx.auditEnd = end
 		return err == nil && strings.Contains(output, " 0 wait to be chained")
@@ -258,7 +259,7 @@ func (fx *fixture) recordAudit() {
 func (fx *fixture) verifyAudit() {
 	fx.Helper()
 	if _, output, err := fx.command("audit", "verify", "demo", "--noted", fx.auditEnd); err != nil {
-		fx.Errorf("the audit log is no longer what it was: %v: %s", err, output)
+		fx.Errorf("audit verify with the noted end of the audit log: error = %v, want none: %s", err, output)
 	}
 	file := filepath.Join(fx.TempDir(), "demo.jsonl")
 	if _, output, err := fx.command("audit", "export", "demo", file); err != nil {

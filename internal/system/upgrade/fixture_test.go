@@ -30,19 +30,20 @@ type fixture struct {
 	*testing.T
 	dir       string
 	addresses []string // environment variables that set the addresses, which are part of the URLs of deployments
-	upstream  string
-	binary    string // of the running version
+	upstream  string   // the URL of the upstream
+	binary    string   // of the running version
 	p         *instance.Instance
 
 	// key is the key of the consumer, token is the token of the tunnel, other is the key of another account, and
 	// subscription is the path of the subscription.
 	key, token, other, subscription string
-	urls                            map[string]string
-	auditEnd                        string
+	urls                            map[string]string   // the URLs of the deployments, by project
+	auditEnd                        string              // the end of the audit log that recordAudit has noted
 	written                         map[string][]string // the consumers that were created, by writer
 	recorded                        map[string]any      // responses, by path
 }
 
+// newFixture returns a fixture with an empty data directory, free addresses and an upstream. No version runs yet.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	fx := &fixture{T: t, dir: t.TempDir(), urls: map[string]string{}, written: map[string][]string{}}

@@ -134,12 +134,12 @@ func (fx *fixture) createTunnel() {
 	operation := fx.ask(http.MethodPut, office+"/services-configuration",
 		fmt.Sprintf(`{"version":1,"services":[{"name":"stock","endpoint":%q,
 			"configurations":[{"project":"behind","accessibleBy":["production"]}]}]}`, fx.upstream))
-	fx.until("the tunnel's services are there", func() bool {
+	fx.until("the tunnel's services are provisioned", func() bool {
 		return fx.ask(http.MethodGet, office+"/provisioning-operations/"+fx.text(operation, "id"), "")["status"] == "success"
 	})
 }
 
-// metering returns the id of the metering bucket whose units are sold.
+// metering returns the id of the metering bucket of the subscription.
 func (fx *fixture) metering() string { return strings.Split(fx.subscription, "/")[3] }
 
 // work creates more objects that depend on the objects from fill.

@@ -45,6 +45,7 @@ type client struct {
 	request func(ctx context.Context, n int) error
 }
 
+// newTraffic returns a traffic without clients. phase is the first phase.
 func newTraffic(ctx context.Context, phase string) *traffic {
 	return &traffic{ctx: ctx, stop: make(chan struct{}), phase: phase}
 }
@@ -114,7 +115,7 @@ func (t *traffic) end() (report string, err error) {
 	var errs []error
 	requests, failed := 0, 0
 	for _, f := range t.phases {
-		lines = append(lines, fmt.Sprintf("%s: %d requests, %d failed, at most %.2f s from one answer of a client to "+
+		lines = append(lines, fmt.Sprintf("%s: %d requests, %d failed, at most %.2f s from one response to a client to "+
 			"the next (%s)",
 			f.phase, f.requests, f.failed, f.longest.Seconds(), f.slowestClient))
 		errs = append(errs, f.errs...)
@@ -136,11 +137,11 @@ func (t *traffic) failedIn(phase string) int {
 	return 0
 }
 
-// checkResponse returns an error if the status or the body of a response is not the expected one.
+// checkResponse returns err, or an error if the status is not want or the body is not text. text "" accepts every body.
 func checkResponse(status, want int, body, text string, err error) error {
 	if err == nil && (status != want || text != "" && body != text) {
-		err = fmt.Errorf("it is answered with %d %s, and not with %d", status, cmp.Or(strings.TrimSpace(body), "and nothing"),
-			want)
+		err = fmt.Errorf("response = %d %s, want %d %s", status, cmp.Or(strings.TrimSpace(body), "without a body"), want,
+			text)
 	}
 	return err
 }

@@ -36,9 +36,9 @@ func TestTrafficReportsFailures(t *testing.T) {
 		time.Sleep(time.Second)
 		report, err := traffic.end()
 		const want = `2 clients: reads, builds
-before: 101 requests, 0 failed, at most 0.10 s from one answer of a client to the next (reads)
-update: 101 requests, 20 failed, at most 2.10 s from one answer of a client to the next (reads)
-after: 10 requests, 0 failed, at most 0.10 s from one answer of a client to the next (reads)
+before: 101 requests, 0 failed, at most 0.10 s from one response to a client to the next (reads)
+update: 101 requests, 20 failed, at most 2.10 s from one response to a client to the next (reads)
+after: 10 requests, 0 failed, at most 0.10 s from one response to a client to the next (reads)
 in all: 212 requests, 20 failed`
 		if report != want {
 			t.Errorf("end() report =\n%s\nwant\n%s", report, want)

@@ -42,7 +42,7 @@ const (
 func TestUpdateUnderTraffic(t *testing.T) {
 	binary := os.Getenv(varUpdate)
 	if binary == "" {
-		t.Skip("it needs an emulator with an installation: make test-update")
+		t.Skip("this test needs an emulator with an installation: make test-update")
 	}
 	fx := newFixture(t)
 	fx.p = &instance.Instance{

@@ -23,7 +23,7 @@ const varUpgrade = "GATEWRIGHT_TEST_UPGRADE"
 // killed once while it writes.
 func TestUpgradeFromTheLastReleaseAndBack(t *testing.T) {
 	if os.Getenv(varUpgrade) != "last" {
-		t.Skip("it builds two products: make test-upgrade")
+		t.Skip("this test builds two products: make test-upgrade")
 	}
 	commit, err := released.Commit(repository)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestUpgradeFromTheLastReleaseAndBack(t *testing.T) {
 // supported.
 func TestUpgradeFromEarlierReleases(t *testing.T) {
 	if os.Getenv(varUpgrade) != "earlier" {
-		t.Skip("it builds the product of each earlier release: make nightly")
+		t.Skip("this test builds the product of each earlier release: make nightly")
 	}
 	commits, err := released.Commits(repository)
 	if err != nil {
