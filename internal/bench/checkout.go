@@ -102,6 +102,7 @@ func (c *checkout) measureStandardLibrary(ctx context.Context) error {
 	return nil
 }
 
+// isFolder reports whether path is an existing folder.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

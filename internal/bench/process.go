@@ -93,7 +93,7 @@ func drains(ctx context.Context, m *measurement, inst *fixture.Installation) err
 }
 
 // gatewayStarts measures the time from the start of a gateway to its first response. The request has a key, a strict limit and an
-// upstream, and the gateway reads the deployment's artifact from the table.
+// upstream, and the gateway reads the deployment's record from the table and its artifact from the bucket.
 func gatewayStarts(ctx context.Context, m *measurement, inst *fixture.Installation) error {
 	var responseTimes, listenTimes []time.Duration
 	count := m.Number("starts")

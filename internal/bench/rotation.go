@@ -32,9 +32,9 @@ func rotations() []scenario {
 		title: "A rotation of the root key",
 		text: "100,000 API keys, half of them in a bucket that does not keep the keys' texts. The embedded engine keeps " +
 			"its files in memory, so that the disk is not measured. Two clients check keys\n" +
-			"before, during and after the rotation. Each check is the first one of its key. A simulated clock skips the hours " +
-			"of waiting. The limits are that no key is refused, and that a check reads the table at most once more than " +
-			"maxReadsOutside.",
+			"before, during and after the rotation. No check uses a cache. A simulated clock skips the hours " +
+			"of waiting. The limits are that no key is refused, and that a check reads the table at most once, or twice " +
+			"during the rotation.",
 		options: "keys=100000",
 		run:     rotation,
 	}}

@@ -203,6 +203,7 @@ func bytesBelow(dir string) (total int64, err error) {
 	return total, nil
 }
 
+// ignoreNotExist returns nil for an error about a missing file, and other errors unchanged.
 func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

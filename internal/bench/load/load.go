@@ -57,7 +57,7 @@ type Load struct {
 	Transport func(n int) http.RoundTripper
 	Protocol  int
 	// CountFailures means that the load continues after a failed request, and that Result.Failed counts it. Otherwise
-	// the first failure ends the load.
+	// the first failure ends the load. A connection that cannot be opened ends the load in any case.
 	CountFailures bool
 }
 
@@ -105,8 +105,8 @@ type run struct {
 	result Result
 }
 
-// Send sends the requests and reads each response. It returns an error if a request fails and CountFailures is not set, or if the load
-// has no request.
+// Send sends the requests and reads each response. It returns an error if a connection cannot be opened, if a request
+// fails and CountFailures is not set, if ctx ends, or if no request was sent.
 func (l Load) Send(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -180,6 +180,7 @@ func (r *run) connection(ctx context.Context, n int) error {
 	return nil
 }
 
+// addFailure counts a failed request.
 func (r *run) addFailure(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -216,6 +217,7 @@ func (r *run) connectionSender(ctx context.Context, n int) (send func(request []
 		}, nil
 }
 
+// dial opens connection n, with TLS if the load has TLS. The handshake is part of the first request.
 func (r *run) dial(ctx context.Context, n int) (c net.Conn, err error) {
 	if r.Dial != nil {
 		c, err = r.Dial(ctx, n)

@@ -217,14 +217,14 @@ func listTools(ctx context.Context, client *http.Client, url, host string) error
 func newPost(ctx context.Context, url, host string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
-		return nil, fmt.Errorf("make a request: %w", err)
+		return nil, fmt.Errorf("create a request: %w", err)
 	}
 	r.Host = host
 	r.Header.Set("Content-Type", "application/json")
 	return r, nil
 }
 
-// slowConnection sends a slow body on a connection of its own, until ctx ends or the product refuses it.
+// slowConnection sends a slow body on a separate connection, until ctx ends or the product refuses it.
 func (p *product) slowConnection(ctx context.Context, started *sync.WaitGroup) {
 	target := strings.TrimPrefix(p.API, "http://")
 	c, err := dialer(attacker).DialContext(ctx, "tcp", target)

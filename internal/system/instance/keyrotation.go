@@ -14,7 +14,8 @@ type Turns struct {
 	next atomic.Uint64
 }
 
-// keyCount is the number of account keys: enough for 10,000 requests a second.
+// keyCount is the number of account keys. Their limits together allow 10,000 requests per second. The limit of the
+// account can be lower: by default, it is 1,000 (docs/limits.md).
 const keyCount = 100
 
 // Turns creates keyCount account keys that have full access to key buckets, and returns them. The keys do not expire.
