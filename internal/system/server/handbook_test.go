@@ -37,8 +37,8 @@ func TestHandbook(t *testing.T) {
 			t.Errorf("the page sets %s, want only variables that the test also sets", name)
 		}
 	}
-	elsewhere := t.TempDir()
-	replacer := strings.NewReplacer("/elsewhere", elsewhere, "/var/lib/gatewright/account-key",
+	otherFolder := t.TempDir()
+	replacer := strings.NewReplacer("/elsewhere", otherFolder, "/var/lib/gatewright/account-key",
 		filepath.Join(s.data, datadir.AccountKey), "127.0.0.1:9004", operators, "127.0.0.1:9000", management,
 		"gatewright-VERSION-linux-amd64.tar.gz", m.archive, "-C / ", "-C "+m.root+" ", "gatewright-server VERSION",
 		"gatewright-server "+release.Version())
@@ -71,7 +71,7 @@ func TestHandbook(t *testing.T) {
 	restored := filepath.Join(t.TempDir(), "data")
 	restoredServer := &server{t: t, cmd: s.cmd}
 	restoredServer.cmd.Env = append(restoredServer.cmd.Env, config.VarDataDir+"="+restored)
-	restoredServer.command("restore", filepath.Join(elsewhere, "gatewright.backup"))
+	restoredServer.command("restore", filepath.Join(otherFolder, "gatewright.backup"))
 	restarted := newStoppedServer(t, restored)
 	a.ValidateAt(t, portOf(t, restarted.plain), portOf(t, restarted.secure))
 	restarted.serve(config.VarACMEDirectory+"="+a.Directory, "SSL_CERT_FILE="+valueOf(s.cmd.Env, "SSL_CERT_FILE"))

@@ -32,9 +32,9 @@ import (
 // machine move to AWS, and then to another machine.
 func TestMoveToAWSAndBack(t *testing.T) {
 	t.Parallel()
-	elsewhere := t.TempDir()
+	otherFolder := t.TempDir()
 	steps, err := readme.Page(filepath.Join(repository, "docs", "one-server.md"), "Move to AWS and back",
-		strings.NewReplacer("/elsewhere", elsewhere))
+		strings.NewReplacer("/elsewhere", otherFolder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestMoveToAWSAndBack(t *testing.T) {
 	}
 	s.stop()
 
-	restarted := serve(t, filepath.Join(elsewhere, "back"), config.VarTLSAddr+"="+config.NoAddr)
+	restarted := serve(t, filepath.Join(otherFolder, "back"), config.VarTLSAddr+"="+config.NoAddr)
 	for name, key := range map[string]string{"demo": demoKey, "acme": acmeKey} {
 		resp, body, err := ask(t, restarted.client(nil), http.MethodGet, "http://api."+domain+"/v1/who-am-i", key)
 		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(body, name) {
