@@ -91,7 +91,6 @@ type client struct {
 	statuses map[string]float64
 }
 
-// client returns a client with a key, or without one if key is "".
 func (l *library) client(key string) *client {
 	return &client{inst: l.target, key: key, statuses: map[string]float64{}}
 }
