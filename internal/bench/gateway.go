@@ -30,7 +30,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/analytics/counts"
 )
 
-// The path and the key in the requests of get.
+// The path and the key in the requests of keyedLoad.
 const (
 	target = "/repos/octo/hello/issues/42?state=open"
 	key    = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
@@ -55,7 +55,7 @@ const itemsPath = "/.items"
 
 // runRole serves a role until the standard input of the process ends.
 func runRole(ctx context.Context, arguments []string) error {
-	arguments = append(arguments, "", "", "")
+	arguments = append(arguments, "", "", "") // a missing argument is ""
 	role, upstream, profile := arguments[0], arguments[1], arguments[2]
 	handler, end, err := newHandler(ctx, role, upstream)
 	if err != nil {

@@ -34,7 +34,8 @@ const (
 
 func rungs() []string { return []string{rungBare, rungKey, rungLimit, rungLines, rungMetrics} }
 
-// rung returns the gateway of a rung. Call end after the last request.
+// rung returns the gateway of the rung with this name. address is the address of the upstream. Call end after the last
+// request.
 func rung(ctx context.Context, name, address string) (_ http.Handler, end func(), err error) {
 	a, config := artifact(address), gatewayConfig()
 	end = func() {}

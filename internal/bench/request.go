@@ -74,8 +74,8 @@ func requests() []scenario {
 	}
 }
 
-// get returns the load of these scenarios: GET requests with a key.
-func get(address string, connections, count int) load.Load {
+// keyedLoad returns the load of these scenarios: GET requests with a key.
+func keyedLoad(address string, connections, count int) load.Load {
 	return load.Load{
 		Address: address, Request: load.Request("GET", target, "bench.test", key, ""), Length: fixture.Small,
 		Connections: connections, Requests: count,
@@ -94,7 +94,7 @@ func (m *measurement) children(ctx context.Context, roles ...string) (upstream s
 		if err != nil {
 			return "", nil, err
 		}
-		all = append(all, load.Subject{Name: role, Process: c, Load: get(c.Address, 0, 0)})
+		all = append(all, load.Subject{Name: role, Process: c, Load: keyedLoad(c.Address, 0, 0)})
 	}
 	return upstreamChild.Address, all, nil
 }
@@ -202,7 +202,7 @@ func idleConnections(ctx context.Context, m *measurement, gateway load.Subject) 
 	if err != nil {
 		return err
 	}
-	result, err := get(gateway.Address, 16, m.Number("requests")).Send(ctx)
+	result, err := keyedLoad(gateway.Address, 16, m.Number("requests")).Send(ctx)
 	if err != nil {
 		return fmt.Errorf("send requests while other connections wait: %w", err)
 	}
@@ -354,7 +354,9 @@ http {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	s = load.Subject{Name: "nginx, without a log", Process: load.Family(cmd.Process.Pid), Load: get(at.String(), 1, 1)}
+	s = load.Subject{
+		Name: "nginx, without a log", Process: load.Family(cmd.Process.Pid), Load: keyedLoad(at.String(), 1, 1),
+	}
 	return s, fixture.Until(ctx, "nginx", func() (bool, error) {
 		_, err := s.Send(ctx)
 		return err == nil, nil

@@ -69,7 +69,7 @@ func newRequester(t testing.TB, handler http.Handler, role string) func() {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	request, buffer := get("", 0, 0).Request, make([]byte, 8192)
+	request, buffer := keyedLoad("", 0, 0).Request, make([]byte, 8192)
 	return func() {
 		if _, err := c.Write(request); err != nil {
 			t.Fatal(err)

@@ -156,7 +156,7 @@ func shares(ctx context.Context, m *measurement, upstream string, count int) err
 	}
 	before, err := gateway.CPU()
 	if err == nil {
-		_, err = get(gateway.Address, connections, count).Send(ctx)
+		_, err = keyedLoad(gateway.Address, connections, count).Send(ctx)
 	}
 	after, afterErr := gateway.CPU()
 	gateway.Stop() // the process writes the profile when it ends

@@ -30,7 +30,7 @@ import (
 
 // The limits of a start, on a machine with two cores.
 const (
-	maxPoll = 15 * time.Millisecond // the median time from the start of a function to its first poll
+	maxPoll = 15 * time.Millisecond // for the median time from the start of a function to its first poll
 	// maxPollLarge is the limit for MCP servers, which prepare JSON Schemas when they start, and for functions that
 	// contain all groups, such as functions/mcp and functions/releasecheck.
 	maxPollLarge   = 25 * time.Millisecond
@@ -71,7 +71,7 @@ func functionStarts(ctx context.Context, m *measurement) error {
 		return fmt.Errorf("no */bootstrap in %[1]s: run make build GOARCH=%[2]s first", m.Text("dist"),
 			filepath.Base(m.Text("dist")))
 	}
-	groups := map[string]bool{}
+	groups := map[string]bool{} // the functions that serve operations
 	for _, g := range functions.Groups() {
 		groups[g.Name] = true
 	}

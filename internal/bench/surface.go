@@ -221,12 +221,12 @@ func query(kilobytes int) string {
 	return b.String() + `\n}"}`
 }
 
-// body is the body of a refused request. It is sent to the route with all policies, unless path is the path of another
-// route.
-type body struct{ name, body, path string }
+// refusedRequest is a request that the product refuses. It is sent to the route with all policies, unless path names
+// another route.
+type refusedRequest struct{ name, body, path string }
 
 // expensiveBodies returns bodies of up to 1 MB that are refused for different reasons, each as late as possible.
-func expensiveBodies() []body {
+func expensiveBodies() []refusedRequest {
 	const (
 		megabyte = 1<<20 - 1<<10
 		tokens   = 15_000 // the maximum for a document
@@ -279,22 +279,22 @@ func expensiveBodies() []body {
 		},
 		{"ten documents of as many tokens as one may have", batch(widest)},
 	}
-	out := make([]body, 0, len(all)+2)
+	out := make([]refusedRequest, 0, len(all)+2)
 	for _, b := range all {
-		out = append(out, body{b[0], b[1], ""})
+		out = append(out, refusedRequest{b[0], b[1], ""})
 	}
 	const invalidQuery = "__schema{bogus}"
 	return append(out,
-		body{
+		refusedRequest{
 			"an introspection among 3,900 fields, to a route that filters alone",
 			queryBody(`{a(b:"` + n + `") ` + strings.Repeat("a ", 3_900) + invalidQuery + "}"), "/filtered",
 		},
-		body{
+		refusedRequest{
 			"one among 700 fields with arguments, beside a comment of 100 KB",
 			queryBody("#" + strings.Repeat("x", 100<<10) + "\n" + `{a(b:"` + n + `") ` + strings.Repeat("a(b:1) ",
 				700) + invalidQuery + "}"), "/filtered",
 		},
-		body{
+		refusedRequest{
 			"one among 14,900 fields, to the same",
 			queryBody(`{a(b:"` + n + `") ` + strings.Repeat("a ", 14_900) + invalidQuery + "}"), "/filtered",
 		},
