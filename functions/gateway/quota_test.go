@@ -75,10 +75,10 @@ func newQuotaFixture(t *testing.T, units int64) *quotaFixture {
 	bucket, err := meteringService.CreateBucket(requestCtx(), owner)
 	s.must(err)
 	bucketLocator := metering.BucketLocator{Owner: owner, Bucket: bucket.ID}
-	plan, err := meteringService.CreatePlan(request(), bucketLocator,
+	plan, err := meteringService.CreatePlan(requestCtx(), bucketLocator,
 		metering.Terms{Label: "plan", ExternalID: "plan_1", Meters: map[string]metering.Meter{"requests": {Max: units}}})
 	s.must(err)
-	_, err = meteringService.CreateSubscription(request(), bucketLocator, metering.NewSubscription{
+	_, err = meteringService.CreateSubscription(requestCtx(), bucketLocator, metering.NewSubscription{
 		PlanIDs: []string{plan.ID}, PlanExternalIDs: []string{plan.ExternalID}, Status: metering.Active,
 		Renewal: meter.Monthly,
 		Region:  "us-east1", CustomerKey: pki.NewInfo(s.client).Subject, ExternalID: "sub_1", CustomerExternalID: "cus_1",
