@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,7 +82,8 @@ func TestStalledBodyTimesOut(t *testing.T) {
 }
 
 // TestUnknownOutcomeIsReported sends requests whose responses are lost. If the request was a change, the error must say
-// that its outcome is unknown, because running the command again could make a second change.
+// that its outcome is unknown, because running the command again could make a second change. It must not say so if no
+// connection was established, because then nothing was sent.
 func TestUnknownOutcomeIsReported(t *testing.T) {
 	t.Parallel()
 	const unknown = "whether the change was made is not known"
@@ -107,13 +110,25 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 				operation, err, exit.ErrInterrupted, unknown, reported)
 		}
 	}
+	refusing, _, _ := newTestAPI(t, func(http.ResponseWriter, *http.Request) {})
+	refusing.HTTP = &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		},
+	}}
+	_, err := refusing.Do(t.Context(), tool(t, "ApiKeyBucketsService_create"),
+		map[string]json.RawMessage{"name": encode(t, "b")})
+	if exit.CodeOf(err) != exit.Failure || strings.Contains(err.Error(), unknown) {
+		t.Errorf("Do() without a connection: error = %v, want code %d without %q, because nothing was sent",
+			err, exit.Failure, unknown)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	api, _, _ := newTestAPI(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect that the client disconnects
 		cancel(exit.ErrInterrupted)
 		<-r.Context().Done()
 	})
-	_, err := api.Do(ctx, tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": encode(t, "b")})
+	_, err = api.Do(ctx, tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": encode(t, "b")})
 	if !errors.Is(err, exit.ErrInterrupted) || !strings.Contains(err.Error(), unknown) {
 		t.Errorf("Do() interrupted during the request: error = %v, want %v with %q", err, exit.ErrInterrupted, unknown)
 	}

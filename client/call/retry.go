@@ -58,7 +58,7 @@ func (a *API) doWithRetry(
 			return nil, fmt.Errorf("wait for the answer of %s: %w%s", a.Access.Origin.Host, context.Cause(ctx),
 				unknownOutcomeSuffix(t))
 		case err != nil:
-			reason, outcomeUnknown = a.explain(err), true
+			reason, outcomeUnknown = a.explain(err), outcomeUnknown || !IsNotSent(err)
 		case resp.Status == http.StatusTooManyRequests:
 			reason, delay = "it is asked too often", retryAfter(resp.Header, min(backoff, maxRateLimitBackoff))
 		case resp.Status == http.StatusBadGateway, resp.Status == http.StatusServiceUnavailable,
@@ -70,8 +70,10 @@ func (a *API) doWithRetry(
 		limited := resp != nil && resp.Status == http.StatusTooManyRequests
 		if attempt >= maxAttempts && !limited || !limited && !isRepeatable(t, r) || delay > maxBackoff || isPermanent(err) {
 			if err != nil {
-				return nil, exit.WithCode(exit.Failure,
-					fmt.Errorf("%s: %s%s", a.Access.Origin.Host, reason, unknownOutcomeSuffix(t)))
+				if outcomeUnknown {
+					reason += unknownOutcomeSuffix(t)
+				}
+				return nil, exit.WithCode(exit.Failure, fmt.Errorf("%s: %s", a.Access.Origin.Host, reason))
 			}
 			return a.checkStatus(resp)
 		}
@@ -91,13 +93,25 @@ func (a *API) doWithRetry(
 // errResponseTooLarge is the error for a response that is endless, or that grows too large when it is decompressed.
 var errResponseTooLarge = fmt.Errorf("the answer has more than %d bytes", maxResponseSize)
 
+// IsNotSent reports whether an error occurred before a request was sent: no connection was established, or the server
+// is not the one that the client wants. A change is not made in this case.
+func IsNotSent(err error) bool {
+	opErr, isOp := errors.AsType[*net.OpError](err)
+	return isOp && opErr.Op == "dial" || isWrongServer(err)
+}
+
+// isWrongServer reports whether the client refused a server before it sent a request.
+func isWrongServer(err error) bool {
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
+	return isCertificate || notTLS || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errNotLoopback)
+}
+
 // isPermanent reports whether an error will occur again in the next attempt.
 func isPermanent(err error) bool {
 	name, isDNS := errors.AsType[*net.DNSError](err)
-	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
-	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
-	return isDNS && name.IsNotFound || isCertificate || notTLS || errors.Is(err, http.ErrSchemeMismatch) ||
-		errors.Is(err, errNotLoopback) || errors.Is(err, errProtocolSwitch) || errors.Is(err, errResponseTooLarge)
+	return isDNS && name.IsNotFound || isWrongServer(err) || errors.Is(err, errProtocolSwitch) ||
+		errors.Is(err, errResponseTooLarge)
 }
 
 // unknownOutcomeSuffix returns the end of an error message for a request whose response was lost. It warns that the

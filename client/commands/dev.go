@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -88,7 +87,7 @@ func clientCertificates(values []string) (map[string]project.ClientCertificate, 
 	return all, nil
 }
 
-// maxPEM is the maximum number of bytes that are read from a certificate or key file. The rest is ignored.
+// maxPEM is the maximum size of a certificate or key file, in bytes.
 const maxPEM = 1 << 20
 
 // readPEMFile reads a PEM file. If isSecret is true, the file must not be readable by other users.
@@ -101,7 +100,7 @@ func readPEMFile(name string, isSecret bool) (string, error) {
 	if info, err := f.Stat(); err == nil && isSecret && disk.Exposed(info.Mode()) {
 		return "", fmt.Errorf("--certificate: others can read the private key %q: make it yours alone (chmod 600)", name)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxPEM))
+	data, err := disk.ReadAtMost(f, maxPEM)
 	if err != nil {
 		return "", fmt.Errorf("--certificate: %q can't be read: %w", name, disk.Cause(err))
 	}

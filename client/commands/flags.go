@@ -219,10 +219,7 @@ func (r *flagReader) readFile(flag, name string) ([]byte, error) {
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxFileSize+1))
-	if err == nil && len(text) > maxFileSize {
-		err = fmt.Errorf("it has more than %d bytes", maxFileSize)
-	}
+	text, err := disk.ReadAtMost(in, maxFileSize)
 	if err != nil {
 		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s cannot be read: %w", flag, name, disk.Cause(err)))
 	}

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -173,7 +172,7 @@ func (d *Deployer) upload(ctx context.Context, s Source, address, id string, arc
 	}
 	for attempt := 1; ; attempt++ {
 		status, err := d.uploadOnce(ctx, s, address, id, io.NewSectionReader(archive, 0, size), size)
-		deliveryUnknown = deliveryUnknown || err != nil && !isDialError(err) || status >= http.StatusInternalServerError
+		deliveryUnknown = deliveryUnknown || err != nil && !call.IsNotSent(err) || status >= http.StatusInternalServerError
 		switch {
 		case err == nil && status/100 == 2:
 			return nil
@@ -194,12 +193,6 @@ func (d *Deployer) upload(ctx context.Context, s Source, address, id string, arc
 		}
 		backoff *= 2
 	}
-}
-
-// isDialError reports whether an error says that no connection was established, so nothing was sent.
-func isDialError(err error) bool {
-	opErr, ok := errors.AsType[*net.OpError](err)
-	return ok && opErr.Op == "dial"
 }
 
 func (d *Deployer) uploadOnce(

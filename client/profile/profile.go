@@ -178,12 +178,9 @@ func ReadPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxFileSize+1)) // a device or a pipe can be endless
-	switch {
-	case err != nil:
+	text, err := disk.ReadAtMost(f, maxFileSize)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
-	case len(text) > maxFileSize:
-		return nil, fmt.Errorf("%s has more than %d bytes", path, maxFileSize)
 	}
 	return text, nil
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"net/url"
@@ -179,7 +178,7 @@ func (f connectFlags) tlsConfig() (*tls.Config, error) {
 		return nil, fmt.Errorf("--ca-file %s can't be read: %w", f.caFile, disk.Cause(err))
 	}
 	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, maxCABytes))
+	text, err := disk.ReadAtMost(file, maxCABytes)
 	if err != nil {
 		return nil, fmt.Errorf("--ca-file %s can't be read: %w", f.caFile, disk.Cause(err))
 	}

@@ -9,10 +9,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/base/disk"
 	"github.com/gatewright/gatewright/shared/base/pki"
 )
 
@@ -66,14 +66,14 @@ func fileError(file, reason string) error {
 	return fmt.Errorf("%s: %s", file, reason)
 }
 
-// read reads a text file. It returns only the beginning of a file that is larger than a certificate can be.
+// read reads a text file of at most pki.MaxChainBytes.
 func read(path string) (string, error) {
 	file, err := os.Open(path) //nolint:gosec // G304: the operator names it
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(file, pki.MaxCertificateBytes+1))
+	raw, err := disk.ReadAtMost(file, pki.MaxChainBytes)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", path, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/base/pki"
 	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
 )
 
@@ -43,6 +44,10 @@ func TestReadBundleValidatesCertificates(t *testing.T) {
 		{"expired", "relay.example.com", valid.PEM(), valid.KeyPEM(t), now.AddDate(10, 0, 0), []string{"chain.pem: "}},
 		{"key of another certificate", "relay.example.com", valid.PEM(), otherKey.KeyPEM(t), now, []string{"key.pem: "}},
 		{"neither file is PEM", "relay.example.com", "a-secret", "a-secret", now, []string{"chain.pem: ", "key.pem: "}},
+		{
+			"chain larger than any certificate authority needs", "relay.example.com",
+			valid.PEM() + strings.Repeat("\n", pki.MaxChainBytes), valid.KeyPEM(t), now, []string{"has more than 65536 bytes"},
+		},
 		{"too long", "relay.example.com", tooLong.PEM(), tooLong.KeyPEM(t), now, []string{"Parameter Store takes 8192"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

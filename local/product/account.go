@@ -148,7 +148,7 @@ func parseExpiry(text string, now time.Time) (*time.Time, error) {
 // printKey prints the key to out and a description to errOut, so that the output of a command can be piped.
 func printKey(out, errOut io.Writer, key, description string) error {
 	if _, err := fmt.Fprintln(out, key); err != nil {
-		return fmt.Errorf("print the key of %s: %w", description, err)
+		return fmt.Errorf("print the %s: %w", description, err)
 	}
 	_, _ = fmt.Fprintf(errOut, "This is the %s. It is shown only once: keep it.\n", description)
 	return nil

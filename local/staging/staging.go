@@ -14,7 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/gofrs/flock"
 
 	"github.com/gatewright/gatewright/shared/base/disk"
 	"github.com/gatewright/gatewright/shared/core/config"
@@ -23,7 +23,7 @@ import (
 // Folder is a staging folder, which only one process can use at a time. Close deletes it.
 type Folder struct {
 	path string
-	lock io.Closer
+	lock *flock.Flock
 }
 
 // ErrInUse means that another process or call uses the folder.
@@ -31,6 +31,7 @@ var ErrInUse = errors.New("the same is under way already")
 
 const (
 	lockName             = "lock"
+	lockMode fs.FileMode = 0o600
 	dirMode  fs.FileMode = 0o700
 )
 
@@ -38,9 +39,10 @@ const (
 // staging folder that a killed process has left. Other users must have no access to it. Open returns an error for
 // anything else at path. The parent folder must exist.
 func Open(path string) (*Folder, error) {
-	path, err := filepath.Abs(path)
+	name := path
+	path, err := filepath.Abs(name)
 	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", path, err)
+		return nil, fmt.Errorf("find %s: %w", name, err)
 	}
 	err = os.Mkdir(path, dirMode)
 	if errors.Is(err, fs.ErrExist) {
@@ -51,11 +53,13 @@ func Open(path string) (*Folder, error) {
 		return nil, fmt.Errorf("the folder %s cannot be made: %w: make the one around it, and let it be writable", path,
 			disk.Cause(err))
 	}
-	lock, err := vfs.Default.Lock(filepath.Join(path, lockName))
-	if errors.Is(err, fs.ErrPermission) {
+	lock := flock.New(filepath.Join(path, lockName), flock.SetPermissions(lockMode))
+	switch locked, err := lock.TryLock(); {
+	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("the folder %s cannot be written to: %w: make it writable", path, disk.Cause(err))
-	}
-	if err != nil {
+	case err != nil:
+		return nil, fmt.Errorf("lock the folder %s: %w", path, disk.Cause(err))
+	case !locked:
 		return nil, fmt.Errorf("%w (it has %s): wait for its end", ErrInUse, path)
 	}
 	f := &Folder{path, lock}

@@ -271,8 +271,11 @@ func TestUnsafeOrBrokenKeyFileIsRefused(t *testing.T) {
 		"a key file readable by others": {string(raw), 0o644, "chmod 600"},
 		"empty":                         {"", 0o600, "exactly one key"},
 		"two keys":                      {string(raw) + string(raw), 0o600, "exactly one key"},
-		"a text without a key":          {"hunter2", 0o600, "exactly one key"},
-		"a changed key":                 {changed, 0o600, "exactly one key"},
+		"a second key after 4 KiB": {
+			string(raw) + strings.Repeat("#\n", 2048) + string(raw), 0o600, "more than 4096 bytes",
+		},
+		"a text without a key": {"hunter2", 0o600, "exactly one key"},
+		"a changed key":        {changed, 0o600, "exactly one key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "key")

@@ -1,9 +1,9 @@
 package transfer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,7 +62,11 @@ func readKey(path string) (*age.X25519Identity, error) {
 		return nil, fmt.Errorf("the key file %s has mode %04o and others may read it: chmod 600 it, or export again under "+
 			"another if somebody may have read it", path, info.Mode().Perm())
 	}
-	identities, err := age.ParseIdentities(io.LimitReader(file, maxKeyBytes))
+	text, err := disk.ReadAtMost(file, maxKeyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("the key file %s cannot be read: %w", path, disk.Cause(err))
+	}
+	identities, err := age.ParseIdentities(bytes.NewReader(text))
 	if err == nil && len(identities) == 1 {
 		if identity, ok := identities[0].(*age.X25519Identity); ok {
 			return identity, nil

@@ -9,6 +9,8 @@ package disk
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 )
@@ -42,4 +44,17 @@ func OpenRegular(path string, mode fs.FileMode) (*os.File, error) {
 		return nil, errors.Join(ErrNotRegular, err, f.Close())
 	}
 	return f, nil
+}
+
+// ReadAtMost returns everything that r contains. It is an error if r contains more than limit bytes: then ReadAtMost
+// reads only one byte more, because a device or a pipe can be endless.
+func ReadAtMost(r io.Reader, limit int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > limit {
+		return nil, fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return content, nil
 }

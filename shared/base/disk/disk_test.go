@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/gatewright/gatewright/shared/base/disk"
@@ -91,3 +92,25 @@ func TestFileOfAnotherUserIsNotOwned(t *testing.T) {
 		t.Errorf("OwnedByUser(file of another user) = true or Stat() error = %v, want false and no error", err)
 	}
 }
+
+// TestReadAtMostNeverTruncates checks that a text above the limit is an error, and that an endless source ends.
+func TestReadAtMostNeverTruncates(t *testing.T) {
+	for size, wantError := range map[int]bool{0: false, 4: false, 5: true, 9: true} {
+		text := strings.Repeat("x", size)
+		got, err := disk.ReadAtMost(strings.NewReader(text), 4)
+		if (err != nil) != wantError {
+			t.Errorf("ReadAtMost(%d bytes, limit 4) error = %v, want an error: %t", size, err, wantError)
+		}
+		if err == nil && string(got) != text {
+			t.Errorf("ReadAtMost(%d bytes, limit 4) = %q, want %q", size, got, text)
+		}
+	}
+	if got, err := disk.ReadAtMost(endless{}, 4); err == nil {
+		t.Errorf("ReadAtMost(endless source) = %q, want an error", got)
+	}
+}
+
+// endless is a source that never ends.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
