@@ -139,6 +139,9 @@ func (s *session) createKeys(ctx context.Context, path string, arguments map[str
 				path, row.line, path+doneFileSuffix))
 		}
 	}
+	if rows, err = d.pendingFirst(rows); err != nil {
+		return exit.WithCode(exit.Usage, fmt.Errorf("%s: %w", path, err))
+	}
 	n := 0
 	for i, row := range rows {
 		if d.hasKey(row) {

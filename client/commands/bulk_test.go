@@ -124,6 +124,41 @@ func TestInterruptedBulkCreateResumes(t *testing.T) {
 	}
 }
 
+// TestBulkCreateCompletesPendingLineFirst loses the response of a request, and then changes the file: a line before the
+// incomplete line is filled, or the incomplete line is removed. The created key must belong to its own line.
+func TestBulkCreateCompletesPendingLineFirst(t *testing.T) {
+	t.Parallel()
+	k := &fakeKeyAPI{responses: map[string]string{}, failures: map[int]string{1: failUnknown}}
+	fx := newFixtureWith(t, k.handle)
+	file := filepath.Join(t.TempDir(), "keys.csv")
+	args := []string{"consumer", "key", "create", "--bucket", "b", "--from", file}
+	writeFile(t, file, "name\n\nbea\ncid\n")
+	if got := fx.run("", args...); got.code != exit.Failure {
+		t.Fatalf("create --from with a lost response = %+v, want code %d", got, exit.Failure)
+	}
+	writeFile(t, file, "name\nada\n\ncid\n")
+	if got := fx.run("", args...); got.code != exit.Usage || !strings.Contains(got.err, "line 3 is missing") {
+		t.Errorf("create --from without the incomplete line = %+v, want code %d and \"line 3 is missing\"", got, exit.Usage)
+	}
+	writeFile(t, file, "name\nada\nbea\ncid\n")
+	if got := fx.run("", args...); got.code != exit.OK {
+		t.Errorf("create --from with one more line = %+v, want code %d", got, exit.OK)
+	}
+	if got := strings.Join(k.created, ","); got != "bea,ada,cid" {
+		t.Errorf("consumers of the created keys = %s, want bea,ada,cid", got)
+	}
+	done, err := os.ReadFile(file + ".done")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"line":3,`, `{"line":2,`, `{"line":4,`} {
+		line, rest, _ := strings.Cut(string(done), "\n")
+		if done = []byte(rest); !strings.HasPrefix(line, want) || !strings.Contains(line, `"key":"gwk_`) {
+			t.Errorf("line of the .done file = %s, want %s and a key", line, want)
+		}
+	}
+}
+
 // TestBulkCreateRecordsEachKeyBeforeNextRequest checks that each key is in the .done file before the next request. So a
 // process that is killed loses at most the key that it is requesting.
 func TestBulkCreateRecordsEachKeyBeforeNextRequest(t *testing.T) {

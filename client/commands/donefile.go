@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,6 +126,19 @@ func (d *doneFile) truncate(size int64) error {
 func (d *doneFile) hasKey(row keyRow) bool {
 	_, recorded := d.hashes[row.line]
 	return recorded && (d.pending == nil || d.pending.Line != row.line)
+}
+
+// pendingFirst returns the rows with the row of the incomplete line in front. A row before it may have been empty when
+// that line was written, and the next key belongs to that line.
+func (d *doneFile) pendingFirst(rows []keyRow) ([]keyRow, error) {
+	if d.pending == nil {
+		return rows, nil
+	}
+	i := slices.IndexFunc(rows, func(row keyRow) bool { return row.line == d.pending.Line })
+	if i < 0 {
+		return nil, fmt.Errorf("line %d is missing, and its key may have been made: put the line back", d.pending.Line)
+	}
+	return slices.Concat(rows[i:i+1], rows[:i], rows[i+1:]), nil
 }
 
 // begin records that the key of a line will now be requested, unless an earlier run has recorded it. If that run's

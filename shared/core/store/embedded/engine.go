@@ -62,7 +62,7 @@ func (b *Backend) openEngine(files string, options *pebble.Options) error {
 	select {
 	case r := <-opened:
 		b.db = r.db
-		b.opened.Store(true)
+		b.opened.Store(r.err == nil)
 		return r.err
 	case err := <-b.openErr:
 		return err
