@@ -23,13 +23,14 @@ type document struct {
 // object, invalid numbers and exceeded budgets. It returns nil if the file has no tree that can be checked further.
 func (c *compiler) parse(file string, data []byte) *document {
 	r := &c.report
-	data = withoutComments(file, data)
+	text := withoutMark(data)
+	data = withoutComments(file, text)
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		r.fail(file, "", "This file is in UTF-16. Save it in UTF-8.")
 		return nil
 	}
 	if offset := invalidUTF8(data); offset >= 0 {
-		r.failAt(file, "", data, offset, "This is no UTF-8. Save the file in UTF-8.")
+		r.failAt(file, "", text, offset, "This is no UTF-8. Save the file in UTF-8.")
 		return nil
 	}
 	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
@@ -51,7 +52,7 @@ func (c *compiler) parse(file string, data []byte) *document {
 		if len(bytes.TrimSpace(data)) == 0 {
 			message = "the file is empty"
 		}
-		r.failAt(file, pointer(p.at...), data, int(offset), "This is no JSON: %s. Correct it.", message)
+		r.failAt(file, pointer(p.at...), text, int(offset), "This is no JSON: %s. Correct it.", message)
 		return nil
 	}
 	p.doc.root = root

@@ -24,21 +24,24 @@ func Locate(files Files, problems []Problem) {
 		}
 	}
 	for file, all := range byFile {
-		locate(withoutComments(file, files[file]), all)
+		text := withoutMark(files[file])
+		locate(text, withoutComments(file, text), all)
 	}
 }
 
 // byteOrderMark is the mark that readers can ignore at the beginning of a text (RFC 8259).
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// withoutComments returns a file as the compiler reads it: without a byte order mark, and gatewright.jsonc without
-// comments. Each byte of a comment becomes a space, so lines and offsets stay the same.
-func withoutComments(file string, data []byte) []byte {
-	data = bytes.TrimPrefix(data, byteOrderMark)
+// withoutMark returns a file without a byte order mark.
+func withoutMark(data []byte) []byte { return bytes.TrimPrefix(data, byteOrderMark) }
+
+// withoutComments returns the text of a file as the compiler reads it: gatewright.jsonc without comments. Each byte of a
+// comment becomes a space, so lines and offsets stay the same. Columns can differ, because they count characters.
+func withoutComments(file string, text []byte) []byte {
 	if file == settingsFile {
-		return jsonc.ToJSON(data) // comments become spaces
+		return jsonc.ToJSON(text) // comments become spaces
 	}
-	return data
+	return text
 }
 
 // targetNode is a part of a document that is the target of a pointer, or contains a target.
@@ -58,9 +61,9 @@ func (n *targetNode) child(token string) *targetNode {
 	return n.children[token]
 }
 
-// locate sets the lines and columns of problems in one document.
-// It reads the document once, and skips parts without targets.
-func locate(data []byte, problems []*Problem) {
+// locate sets the lines and columns of problems in one document. It reads the document once, and skips parts without
+// targets. data is text without comments.
+func locate(text, data []byte, problems []*Problem) {
 	root := &targetNode{at: -1}
 	nodesByProblem := make(map[*Problem][]*targetNode, len(problems))
 	for _, p := range problems {
@@ -82,7 +85,7 @@ func locate(data []byte, problems []*Problem) {
 		}
 	}
 	slices.SortFunc(problems, func(a, b *Problem) int { return cmp.Compare(nearest[a], nearest[b]) })
-	pos := newPositionCounter(data)
+	pos := newPositionCounter(text)
 	for _, p := range problems {
 		if at := nearest[p]; at >= 0 {
 			p.Line, p.Column = pos.position(int(at))
