@@ -53,8 +53,8 @@ func TestResponses(t *testing.T) {
 	fx.DNS = func(string) []string {
 		return []string{"v=spf1 -all", created.JSON().Text("ownershipVerification.value")}
 	}
-	fx.Call(fullKey, "POST", path+"/API.example.com/verify",
-		"").Want(200, `"status":"active","ownershipVerification":null`)
+	fx.Call(fullKey, "POST", path+"/API.example.com/verify", "").
+		Want(200, `"status":"active","ownershipVerification":null`)
 	fx.Run(t, []functionstest.Case{
 		{
 			"certificate that is not in PEM", fullKey, "PUT", path + "/api.example.com/certificate",
@@ -109,6 +109,12 @@ func TestResponses(t *testing.T) {
 			path + "?hostname=api.example.com&deploymentName=" + name, "", 404, "does not lead to",
 		},
 	})
+	checkAttachedDomain(fx, fullKey, readerKey, name, attachBody)
+}
+
+// checkAttachedDomain attaches the domain to the deployment, checks which requests are refused then, and deletes both.
+func checkAttachedDomain(fx *functionstest.Fixture, fullKey, readerKey, name, attachBody string) {
+	fx.Helper()
 	fx.Call(fullKey, "PATCH", path, attachBody+`}`).Want(200)
 	// The refused requests must not detach the domain.
 	fx.Call(fullKey, "PATCH", path, `{"hostname":"api.example.com","isDefault":true}`).Want(400,

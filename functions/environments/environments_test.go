@@ -49,6 +49,15 @@ const (
 	featurePath    = environmentsPath + "/feature%2Fx"
 )
 
+// create is a case that creates an environment. getAs is a case that reads a path.
+func create(name, key, body string, status int, want string) functionstest.Case {
+	return functionstest.Case{name, key, "POST", environmentsPath, body, status, want}
+}
+
+func getAs(name, key, path string, status int, want string) functionstest.Case {
+	return functionstest.Case{name, key, "GET", path, "", status, want}
+}
+
 func TestResponses(t *testing.T) {
 	fx, fullKey, mainName := newFixture(t)
 	readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.Deployments.Read()} })
@@ -58,13 +67,6 @@ func TestResponses(t *testing.T) {
 	})
 	blogKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Projects = []string{"blog"} })
 	otherAccountKey := fx.CreateAccount("evil")
-	create := func(name, key, body string, status int, want string) functionstest.Case {
-		return functionstest.Case{name, key, "POST", environmentsPath, body, status, want}
-	}
-	// getAs takes a whole path, and get a path below environmentsPath.
-	getAs := func(name, key, path string, status int, want string) functionstest.Case {
-		return functionstest.Case{name, key, "GET", path, "", status, want}
-	}
 	get := func(name, path string, status int, want string) functionstest.Case {
 		return getAs(name, readerKey, environmentsPath+path, status, want)
 	}

@@ -46,7 +46,8 @@ func TestReadBundleValidatesCertificates(t *testing.T) {
 		{"neither file is PEM", "relay.example.com", "a-secret", "a-secret", now, []string{"chain.pem: ", "key.pem: "}},
 		{
 			"chain larger than any certificate authority needs", "relay.example.com",
-			valid.PEM() + strings.Repeat("\n", pki.MaxChainBytes), valid.KeyPEM(t), now, []string{"has more than 65536 bytes"},
+			valid.PEM() + strings.Repeat("\n", pki.MaxChainBytes), valid.KeyPEM(t), now,
+			[]string{"has more than 65536 bytes"},
 		},
 		{"too long", "relay.example.com", tooLong.PEM(), tooLong.KeyPEM(t), now, []string{"Parameter Store takes 8192"}},
 	} {

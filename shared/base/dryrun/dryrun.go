@@ -50,8 +50,8 @@ func Active(ctx context.Context) bool { return fromContext(ctx) != nil }
 // mistake in the request.
 var ErrEffect = errors.New("dryrun: an effect in a dry run")
 
-// If ctx belongs to a dry run, Refuse returns an error that wraps ErrEffect. Otherwise it returns nil. effect names
-// the effect that is about to happen.
+// Refuse returns an error that wraps ErrEffect if ctx belongs to a dry run, and nil otherwise. effect names the effect
+// that is about to happen.
 func Refuse(ctx context.Context, effect string) error {
 	if Active(ctx) {
 		return fmt.Errorf("%w: %s", ErrEffect, effect)

@@ -297,6 +297,7 @@ func (fx *fixture) transact(ctx context.Context, r *rand.Rand, token string) err
 		}
 		another := []store.Write{store.Delete(store.Key{PK: "a", SK: "1"})}
 		if err := fx.engine.Transact(ctx, previous.token, another); !errors.Is(err, store.ErrTokenReused) {
+			//nolint:errorlint // %v: err can be nil
 			return fmt.Errorf("Transact() of other writes with the token of %s: error = %v, want %w", previous.token, err,
 				store.ErrTokenReused)
 		}
