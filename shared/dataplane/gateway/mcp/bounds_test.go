@@ -93,7 +93,8 @@ func TestPromptArgumentsAreLimitedInTotal(t *testing.T) {
 	list := "[1" + strings.Repeat(",1", 30_000) + "]"
 	types := map[string]string{"a": "array", "b": "array"}
 	if _, raw, err := promptArguments(map[string]string{"a": list}, types); err != nil || string(raw) != `{"a":`+list+`}` {
-		t.Errorf("promptArguments(one list) error = %v, want none and the list unchanged", err)
+		t.Errorf("promptArguments(one list) = %.40s (%d bytes), %v, want %.40s (%d bytes) and no error",
+			raw, len(raw), err, `{"a":`+list+`}`, len(`{"a":`+list+`}`))
 	}
 	if _, _, err := promptArguments(map[string]string{"a": list, "b": list}, types); err == nil ||
 		!strings.Contains(err.Error(), "fewer at once") {

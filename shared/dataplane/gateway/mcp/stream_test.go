@@ -31,8 +31,8 @@ func (s *slowHandler) Handle(x *pipeline.Exchange) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 }
 
-// TestPanicsAreLoggedExceptAbortHandler checks that http.ErrAbortHandler
-// is not logged, because net/http's handlers use it to abort a response.
+// TestPanicsAreLoggedExceptAbortHandler checks that a panic is logged, except http.ErrAbortHandler, which net/http's
+// handlers use to abort a response. The text for the client always contains the request's ID, and never the cause.
 func TestPanicsAreLoggedExceptAbortHandler(t *testing.T) {
 	t.Parallel()
 	for cause, want := range map[any]bool{http.ErrAbortHandler: false, "a bug": true} {

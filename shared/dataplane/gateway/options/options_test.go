@@ -9,6 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
+// sample has an option of each type that Read supports.
 type sample struct {
 	By      string          `json:"by" required:"true" enum:"user,ip"`
 	Allowed int64           `json:"allowed" required:"true" minimum:"1" maximum:"100"`

@@ -35,17 +35,21 @@ func TestInnerExchangeHasTheSameCaller(t *testing.T) {
 
 	inner := x.Inner()
 	if inner.Context != x.Context || inner.Client != x.Client || inner.RequestID != "r" || inner.User != x.User {
-		t.Errorf("Inner() = %+v, want the context, client, request ID and user of %+v", inner, x)
+		t.Errorf("Inner(): same context = %t, client = %v, request ID = %q, user = %+v, want true, %v, r and the same %+v",
+			inner.Context == x.Context, inner.Client, inner.RequestID, inner.User, x.Client, x.User)
 	}
 	if inner.Scheme != "https" || inner.Host != "shop.test" || !slices.Equal(inner.ClientChain, x.ClientChain) ||
 		!inner.Start.Equal(now) {
-		t.Errorf("Inner() = %+v, want the scheme, host and client chain of %+v, and the start %v", inner, x, now)
+		t.Errorf("Inner() origin = %s://%s, certificates = %d, start = %v, want https://shop.test, the same one and %v",
+			inner.Scheme, inner.Host, len(inner.ClientChain), inner.Start, now)
 	}
 	if inner.Method != "" || inner.Path != "" || inner.RawPath != "" || inner.Query != "" {
-		t.Errorf("Inner() = %+v, want no method, path and query", inner)
+		t.Errorf("Inner() method = %q, path = %q, raw path = %q, query = %q, want all empty",
+			inner.Method, inner.Path, inner.RawPath, inner.Query)
 	}
 	if inner.Body != http.NoBody || inner.ContentLength != 0 || inner.Trailer != nil || inner.Upgrade != "" {
-		t.Errorf("Inner() = %+v, want no body, trailer and upgrade", inner)
+		t.Errorf("Inner() body = %v (%d bytes), trailer = %v, upgrade = %q, want http.NoBody (0 bytes) and no others",
+			inner.Body, inner.ContentLength, inner.Trailer, inner.Upgrade)
 	}
 	inner.Header.Set("X-Mine", "no")
 	inner.Withhold("X-Other")

@@ -120,16 +120,16 @@ func TestPathIsMatchedWithinItsBudget(t *testing.T) {
 	r := newRouter(t, project.URLPattern, paths...)
 	longest := "/" + strings.Repeat("x", project.MaxMatchSteps/steps-1)
 	if got := describeMatch(r, paths, longest); got != "/* 0="+longest[1:] {
-		t.Errorf("Find(longest path) = %.40s, want /*", got)
+		t.Errorf("Find(longest path) = %.40s, want %.40s", got, "/* 0="+longest[1:])
 	}
 	if got := describeMatch(r, paths, longest+"x"); got != "-" {
 		t.Errorf("Find(longest path and one byte) = %.40s, want no match", got)
 	}
 }
 
-// TestRefusedPatternsAreNotAllCompiled checks that refused patterns also use the total
-// budget, and that further patterns are refused without being compiled once it is exceeded.
-// Compiling the most expensive pattern of the maximum length takes 30 ms and 5 MB.
+// TestRefusedPatternsAreNotAllCompiled checks that refused patterns also count as patterns of the router, and that a
+// pattern over their maximum number is refused without being parsed or compiled. Compiling the most expensive pattern
+// of the maximum length takes 30 ms and 5 MB.
 func TestRefusedPatternsAreNotAllCompiled(t *testing.T) {
 	var r Router
 	for i := range project.MaxPatterns {
@@ -193,10 +193,10 @@ func TestMatchStepsAreLimited(t *testing.T) {
 		path := "/" + strings.Repeat("a", project.MaxMatchSteps/r.budget.steps)
 		var m Match
 		if _, ok := r.Find("GET", path[:len(path)/2], &m); !ok {
-			t.Fatalf("Find(path of %d bytes) with %d steps = no match, want a match", len(path)/2, steps)
+			t.Fatalf("Find(path of %d bytes) with %d steps = no match, want a match", len(path)/2, r.budget.steps)
 		}
 		if _, ok := r.Find("GET", path, &m); ok {
-			t.Fatalf("Find(path of %d bytes) with %d steps = a match, want none", len(path), steps)
+			t.Fatalf("Find(path of %d bytes) with %d steps = a match, want none", len(path), r.budget.steps)
 		}
 	})
 }
@@ -206,23 +206,23 @@ func TestMatchStepsAreLimited(t *testing.T) {
 func TestCountedStepsCoverTheProgram(t *testing.T) {
 	for pattern, want := range map[string][2]int{"/a": {3, 20}, "/(a{100})": {100, 130}, "/((?:a{10}){10})": {100, 150}} {
 		if n, err := countSteps(pattern); err != nil || n < want[0] || n > want[1] {
-			t.Errorf("countSteps(%s) = %d, %v, want a number between %v", pattern, n, err, want)
+			t.Errorf("countSteps(%s) = %d, %v, want %d to %d", pattern, n, err, want[0], want[1])
 		}
 	}
-	part := rapid.SampledFrom([]string{
+	parts := rapid.SampledFrom([]string{
 		"/a", "/:x", "/:x(a{30})", "(a{20})", "/(é|[^/]{1,9})", "/*", "{/b:y(\\d{9})c}", "{(c?){d}}", "{/:z-}", "/ü", "\\:",
 		"(.*)", "((?:a*)*)", "b", "_:w\\.json", "((?i)ab{7})",
 	})
-	modifier := rapid.SampledFrom([]string{"", "", "?", "*", "+"})
+	modifiers := rapid.SampledFrom([]string{"", "", "?", "*", "+"})
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text := "/"
 		for i := range rapid.IntRange(1, 5).Draw(t, "parts") {
-			name := part.Draw(t, "part")
-			for _, x := range []string{":x", ":y", ":z", ":w"} {
-				name = strings.ReplaceAll(name, x, fmt.Sprintf("%s%d", x, i))
+			part := parts.Draw(t, "part")
+			for _, param := range []string{":x", ":y", ":z", ":w"} { // a pattern must not repeat a name
+				part = strings.ReplaceAll(part, param, fmt.Sprintf("%s%d", param, i))
 			}
-			text += name + modifier.Draw(t, "modifier")
+			text += part + modifiers.Draw(t, "modifier")
 		}
 		p, err := parsePattern(text)
 		if err != nil {
@@ -241,7 +241,7 @@ func TestCountedStepsCoverTheProgram(t *testing.T) {
 }
 
 // instructions returns the number of instructions in a pattern's compiled program,
-// which the library does not export. It is at most the result of countSteps.
+// which the library does not export. This number must not exceed the result of countSteps.
 func instructions(t *rapid.T, compiled *urlpattern.URLPattern) int {
 	v := reflect.ValueOf(compiled)
 	for _, field := range []string{"pathname", "regularExpression", "prog", "Inst"} {

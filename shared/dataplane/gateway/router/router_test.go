@@ -131,7 +131,7 @@ func TestMethodsHaveSeparateRoutes(t *testing.T) {
 	}
 	var m Match
 	if i, ok := r.Find("GET", "/todos/done", &m); ok || m.Names() != nil {
-		t.Errorf("Find(GET /todos/done) = %d with %v, want no match", i, m.Names())
+		t.Errorf("Find(GET /todos/done) = %d, %t with the parameters %v, want no match and no parameters", i, ok, m.Names())
 	}
 	if i, ok := r.Find("POST", "/todos/done", &m); !ok || i != 0 {
 		t.Errorf("Find(POST /todos/done) = %d, %t, want 0, true", i, ok)
@@ -163,6 +163,8 @@ func TestTheFirstOfTwoEqualDeclarationsWins(t *testing.T) {
 	}
 }
 
+// TestEmptySegmentsMatchNothing checks that no parameter matches an empty text, and that a segment does not match if it
+// lacks the literal part of the template's segment.
 func TestEmptySegmentsMatchNothing(t *testing.T) {
 	for _, test := range []struct{ template, path, want string }{
 		{"/{any}", "//x", "-"},
@@ -214,7 +216,7 @@ func TestAmbiguousPathsAreDetected(t *testing.T) {
 	}{
 		{"GET", "/v1/x", false},
 		{"GET", "/v1/x%2Fkeys", true},
-		{"GET", "/v1/x;a%2Fb/keys", false}, // all interpretations that match a path match the same one
+		{"GET", "/v1/x;a%2Fb/keys", false}, // every interpretation with a route has the same route
 		{"GET", "/v1/x%2Fother", true},     // /v1/x/other has only a POST route: a GET would be a 405
 		{"GET", "/v1/x%20y", false},
 		{"HEAD", "/v1/x%2Fkeys", true}, // HEAD uses the route of GET
@@ -393,7 +395,7 @@ func TestEveryOperationOfGitHubIsFound(t *testing.T) {
 		}
 	}
 	if len(operations) != 1223 {
-		t.Fatalf("%d operations, want 1223", len(operations))
+		t.Fatalf("operations in the description of GitHub's API = %d, want 1223", len(operations))
 	}
 	slices.SortFunc(operations, func(a, b operation) int { return strings.Compare(a.path+a.method, b.path+b.method) })
 	var r Router

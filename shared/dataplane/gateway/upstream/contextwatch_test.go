@@ -84,7 +84,7 @@ func TestSlowUpstreamIsAwaited(t *testing.T) {
 					time.Sleep(delay)
 					received, err := http.ReadRequest(bufio.NewReader(io.MultiReader(strings.NewReader(string(first)), peer)))
 					if err != nil || received.Header.Get("Long") != strings.Repeat("long", 5000) {
-						t.Errorf("ReadRequest() = %v, %v, want the long header", received, err)
+						t.Errorf("ReadRequest() = %.100v, %v, want no error and the field Long of 20,000 bytes", received, err)
 					}
 					for _, part := range []string{"HTTP/1.1 2", "00 OK\r\nContent-Length: 6\r\n\r\n", "who", "le"} {
 						time.Sleep(delay)

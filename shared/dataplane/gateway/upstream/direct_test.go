@@ -186,7 +186,7 @@ func TestClosedConnectionIsDetectedBeforeUse(t *testing.T) {
 	c := newClient(t, Options{})
 	for range 5 {
 		if _, err := c.Send(request(t, t.Context(), http.MethodDelete, url), nil); err != nil {
-			t.Fatalf("Send(DELETE) after the last connection was closed: error = %v, want none", err)
+			t.Fatalf("Send(DELETE) after the previous connection was closed: error = %v, want none", err)
 		}
 		<-closed
 	}
@@ -223,7 +223,7 @@ func TestBodyCanExceedTheResponseTimeout(t *testing.T) {
 	}
 }
 
-func TestInvalidFieldsAreNotSent(t *testing.T) {
+func TestInvalidRequestsAreNotSent(t *testing.T) {
 	url, connections := bytesServer(t, func(*bufio.Reader, net.Conn) {})
 	c := newClient(t, Options{})
 	for name, corrupt := range map[string]func(*http.Request){
@@ -391,7 +391,8 @@ func TestHTTP1HostsAreBounded(t *testing.T) {
 	for i := range 3 * maxHTTP1Hosts {
 		h.set(fmt.Sprint(i), true)
 		if i == maxHTTP1Hosts-1 && (!h.has("0") || !h.has(fmt.Sprint(i))) {
-			t.Errorf("has() of the first and last of %d hosts = false, want true", maxHTTP1Hosts)
+			t.Errorf("has() of the first and last of %d hosts = %t and %t, want true",
+				maxHTTP1Hosts, h.has("0"), h.has(fmt.Sprint(i)))
 		}
 		if n := len(h.known); n > maxHTTP1Hosts {
 			t.Fatalf("known hosts = %d, want at most %d", n, maxHTTP1Hosts)
@@ -411,10 +412,18 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &c.direct.pool
+	var expired *conn
 	for _, stack := range p.idle {
-		stack[0].idleSince = time.Now().Add(-idleTimeout)
+		expired = stack[0]
+		expired.idleSince = time.Now().Add(-idleTimeout)
+	}
+	if expired == nil {
+		t.Fatal("idle connections after a request = 0, want 1")
 	}
 	p.sweep()
+	if expired.isIdle(onSocket) {
+		t.Error("isIdle() of an expired connection after sweep() = true, want false, because sweep closes it")
+	}
 	if len(p.idle) != 0 || p.sweeping {
 		t.Errorf("hosts with idle connections = %d, sweeping = %t, want 0 and false", len(p.idle), p.sweeping)
 	}

@@ -56,12 +56,12 @@ func TestEndpointsAreRefusedAtAllTheirAddresses(t *testing.T) {
 	}
 	check(false, "10.0.0.9:8", "[2001:db8::9]:8", "10.0.0.10:9", "10.0.0.9:11")
 	check(true, "127.0.0.1:8", "10.0.0.10:8", "127.0.0.1:13", "93.184.216.34:12")
-	// The host "nobody" could have any private address, and any address of this machine.
+	// The host "nobody" has no known address. So it could have any private address, and any address of this machine.
 	check(false, "127.0.0.1:12", "10.0.0.5:12", "10.7.7.7:12")
 	before := lookups
 	check(true, "10.0.0.10:8", "10.0.0.9:80")
 	if lookups != before {
-		t.Errorf("look-ups = %d, want 0 for known endpoints and other ports", lookups-before)
+		t.Errorf("look-ups for endpoints that are still cached and for other ports = %d, want 0", lookups-before)
 	}
 
 	// If a name gets new addresses, these are refused instead. If it is no longer found, its last addresses stay refused.

@@ -62,7 +62,7 @@ func TestOnlyPublicAddressesAreDialedUnlessAllowed(t *testing.T) {
 			listed.Check(t.Context(), to) == nil,
 		}
 		if got != want {
-			t.Errorf("Check(%s) = %+v, want %+v", address, got, want)
+			t.Errorf("Check(%s) allows the address = %+v, want %+v", address, got, want)
 		}
 	}
 	if err := public.Check(t.Context(), netip.AddrPort{}); !errors.Is(err, errAddressRefused) {

@@ -86,6 +86,7 @@ func (g generator) connection() []string {
 	return out
 }
 
+// tokens returns the elements of the lists in Connection fields.
 func tokens(connection []string) []string {
 	var out []string
 	for _, value := range connection {
@@ -97,7 +98,8 @@ func tokens(connection []string) []string {
 }
 
 // TestFilterMatchesReferenceImplementation checks, for generated headers, that the filter forwards exactly the fields
-// that isAllowedByRule allows. It also checks that httputil.ReverseProxy forwards all of them except Te.
+// that isAllowedByRule allows, and Te with the value trailers. It also checks that httputil.ReverseProxy forwards all
+// of these fields except Te, if their names arrived in canonical form and ReverseProxy accepts the request.
 func TestFilterMatchesReferenceImplementation(t *testing.T) {
 	simulations.Sequential(t)
 	g := generator{rand.New(rand.NewPCG(1, 2))}
@@ -234,8 +236,8 @@ func headerNames(h http.Header) func(func(string) bool) {
 	}
 }
 
-// TestIsCanonicalForAllBytes checks that each name for which isCanonical is true,
-// and which is therefore not checked further, is in net/http's canonical form.
+// TestIsCanonicalForAllBytes compares isCanonical with a regular expression. It also checks that each name for which
+// isCanonical is true, and which is therefore not checked further, is in net/http's canonical form.
 func TestIsCanonicalForAllBytes(t *testing.T) {
 	rule := regexp.MustCompile(`^[A-Z0-9][a-z0-9]*(-[A-Z0-9][a-z0-9]*)*$`)
 	canonical := 0
@@ -262,15 +264,16 @@ func TestIsCanonicalForAllBytes(t *testing.T) {
 	}
 }
 
-// TestReservedIgnoresSeparators checks that a reserved name stays reserved with any characters other than letters and
-// digits between and around its words, because all of these count as separators.
+// TestReservedIgnoresSeparators checks that a reserved name stays reserved with any ASCII characters other than letters
+// and digits between and around its words, because all of these count as separators. With another letter or digit, it
+// is not reserved.
 func TestReservedIgnoresSeparators(t *testing.T) {
 	for b := range 128 {
 		c := string([]byte{byte(b)})
-		divides := nonAlphanumerics.MatchString(strings.ToUpper(c))
+		isSeparator := nonAlphanumerics.MatchString(strings.ToUpper(c))
 		for _, name := range []string{"via" + c, c + "via", "_via" + c, "x" + c + "real" + c + "ip", "_" + c + "_host"} {
-			if got := Reserved(name); got != divides {
-				t.Errorf("Reserved(%q) = %t, want %t", name, got, divides)
+			if got := Reserved(name); got != isSeparator {
+				t.Errorf("Reserved(%q) = %t, want %t", name, got, isSeparator)
 			}
 		}
 	}
@@ -396,7 +399,7 @@ func TestBodiesWithTrailersAreWatched(t *testing.T) {
 		"HTTP/2 with a length of 0": {ok, 2, 0, false, true},
 		"HTTP/2 without a length":   {ok, 2, -1, false, true},
 		"HTTP/3":                    {ok, 3, 1, false, true},
-		"a switch":                  {switched, 1, -1, false, false},
+		"a switch of protocols":     {switched, 1, -1, false, false},
 	} {
 		body := io.NopCloser(strings.NewReader("x"))
 		r := http.Response{

@@ -209,7 +209,8 @@ func TestResponseHeadLimitIsExact(t *testing.T) {
 			_, got, err := get(t, newClient(t, Options{MaxHeaderBytes: limit}), url)
 			if test.fits && (err != nil || got != "ok") || !test.fits && !errors.Is(err, errHeaderTooLarge) &&
 				(err == nil || !isStandardRun(t)) {
-				t.Errorf("get() of %s: body = %q, %v, want success: %t", name, got, err, test.fits)
+				t.Errorf("get() of %s: body = %q, %v, want ok without an error: %t, else %v",
+					name, got, err, test.fits, errHeaderTooLarge)
 			}
 		})
 	}

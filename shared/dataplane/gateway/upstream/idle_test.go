@@ -71,8 +71,8 @@ func (c *inlineClient) wantIdle(t *testing.T, idle, dialed int) {
 	}
 }
 
-// TestIdleConnectionIsReusedUntilItsTimeout checks that a connection is not used at
-// its time limit, because the server can close its end at any moment from then on.
+// TestIdleConnectionIsReusedUntilItsTimeout checks that a connection is reused just before its timeout, but not at the
+// timeout, because the server can close its end at any moment from then on.
 func TestIdleConnectionIsReusedUntilItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInlineClient(4, 4)
@@ -91,8 +91,9 @@ func TestIdleConnectionIsReusedUntilItsTimeout(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsCloseAtTheirTimeout checks that each connection is closed at its own timeout, and that none is left.
-func TestIdleConnectionsCloseAtTheirTimeout(t *testing.T) {
+// TestSweepRemovesOnlyExpiredConnections checks that a sweep removes the connection whose timeout has passed, and keeps
+// another connection that is a nanosecond younger. A later sweep removes the younger connection, too.
+func TestSweepRemovesOnlyExpiredConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newInlineClient(4, 4)
 		readReply(t, n.mustSend(t, "a"))
@@ -110,7 +111,7 @@ func TestIdleConnectionsCloseAtTheirTimeout(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsPerHostAreLimited checks the limit for a host of an account, and that of the whole pool.
+// TestIdleConnectionsPerHostAreLimited checks the limit for a host of an account, and the limit of the whole pool.
 func TestIdleConnectionsPerHostAreLimited(t *testing.T) {
 	n := newInlineClient(2, 3)
 	t.Cleanup(n.pool.close)
@@ -253,7 +254,8 @@ func (d deadlineRecorder) SetReadDeadline(t time.Time) error {
 	return d.Conn.SetReadDeadline(t)
 }
 
-// TestUnusedTransportsAreRemovedAfterTheirTimeout checks that each account's transport is removed at its own timeout.
+// TestUnusedTransportsAreRemovedAfterTheirTimeout checks that a transport is removed when it was unused for
+// idleTimeout, and that a transport that was used a nanosecond later is kept until it was unused for idleTimeout, too.
 func TestUnusedTransportsAreRemovedAfterTheirTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ts transports
@@ -262,8 +264,11 @@ func TestUnusedTransportsAreRemovedAfterTheirTimeout(t *testing.T) {
 		b := ts.get(identity{account: "b"})
 		time.Sleep(idleTimeout - time.Nanosecond)
 		synctest.Wait()
-		if len(ts.byIdentity) != 1 || ts.get(identity{account: "b"}) != b {
-			t.Errorf("transports after the timeout of account a = %d, want 1, that of account b", len(ts.byIdentity))
+		if n := len(ts.byIdentity); n != 1 {
+			t.Errorf("transports after the timeout of account a = %d, want 1", n)
+		}
+		if ts.get(identity{account: "b"}) != b {
+			t.Error("get(b) after the timeout of account a = a new transport, want the same as before")
 		}
 		time.Sleep(idleTimeout)
 		synctest.Wait()

@@ -164,8 +164,9 @@ func recordsAfter() map[string]afterResponse {
 	}
 }
 
-// TestBufferedTLSBytesAreNotTheNextResponse checks that bytes after a response never become the
-// next response: in a record of their own, in a partial record, and in messages of TLS itself.
+// TestBufferedTLSBytesAreNotTheNextResponse checks that bytes after a response never become the next response: in a
+// record of their own, in a partial record, and in messages of TLS itself. A connection is reused only if nothing or
+// only harmless messages of TLS, such as tickets, follow the response.
 func TestBufferedTLSBytesAreNotTheNextResponse(t *testing.T) {
 	after := recordsAfter()
 	for framing, c := range map[string]struct{ method, response string }{
@@ -176,7 +177,7 @@ func TestBufferedTLSBytesAreNotTheNextResponse(t *testing.T) {
 		"chunked": {"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-N: %d\r\n\r\n5\r\nright\r\n0\r\n\r\n"},
 	} {
 		for name, following := range after {
-			for _, together := range []bool{true, false} {
+			for _, together := range []bool{true, false} { // whether these bytes are written together with the response
 				if t.Failed() {
 					return // one failure is enough, and further ones could each wait for their timeout
 				}

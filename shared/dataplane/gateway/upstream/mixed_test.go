@@ -100,9 +100,9 @@ func (m *mixedRequests) send(t *testing.T, random *rand.Rand, id string) {
 	}
 }
 
-// TestResponsesMatchRequestsOnSharedConnections combines everything that can go wrong on shared
-// connections: clients that disconnect at any moment, bodies left unread, servers that close connections,
-// and responses of every framing. Each response must be the one to its request, and no request may hang.
+// TestResponsesMatchRequestsOnSharedConnections combines several events on shared connections: clients that disconnect
+// at any moment, bodies left unread, servers that close connections, and responses of every framing. Each response must
+// be the response to its own request, and no request may hang.
 func TestResponsesMatchRequestsOnSharedConnections(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(respondAsRequested))
 	t.Cleanup(server.Close)

@@ -57,6 +57,9 @@ func newRebindingHost(t *testing.T) *rebindingHost {
 	return m
 }
 
+// sendKinds describes the two requests of rebindingHost.send, in the order of its results.
+var sendKinds = [2]string{"directly", "through http.Transport"}
+
 // send sends a request without a body, directly, and one with a body, through http.Transport.
 func (h *rebindingHost) send(t *testing.T, name string) (errs [2]error) {
 	t.Helper()
@@ -91,15 +94,15 @@ func TestRebindingNameIsRefused(t *testing.T) {
 			m.Set("inside.test.", "127.0.0.3")
 			for range 3 {
 				m.Set("rebind.test.", "127.0.0.1")
-				for _, err := range m.send(t, "rebind.test") {
+				for i, err := range m.send(t, "rebind.test") {
 					if err != nil {
-						t.Fatalf("Send() to the allowed address: error = %v, want none", err)
+						t.Fatalf("Send() %s to the allowed address: error = %v, want none", sendKinds[i], err)
 					}
 				}
 				m.Set("rebind.test.", refusedAddrs...)
-				for _, err := range m.send(t, "rebind.test") {
+				for i, err := range m.send(t, "rebind.test") {
 					if !errors.Is(err, errAddressRefused) {
-						t.Errorf("Send() to a refused address: error = %v, want %v", err, errAddressRefused)
+						t.Errorf("Send() %s to a refused address: error = %v, want %v", sendKinds[i], err, errAddressRefused)
 					}
 				}
 			}
@@ -111,8 +114,8 @@ func TestRebindingNameIsRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedAddressesAreNeverConnected resolves names to generated sets of
-// addresses and aliases, and checks that only the allowed address is ever dialed.
+// TestRefusedAddressesAreNeverConnected resolves names to generated sets of addresses and aliases, and checks that the
+// servers at refused addresses get no connection.
 func TestRefusedAddressesAreNeverConnected(t *testing.T) {
 	m := newRebindingHost(t)
 	random := rand.New(rand.NewPCG(5, 6))

@@ -177,7 +177,7 @@ func TestBodyIsNotSentToRedirectTarget(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != want {
-			t.Errorf("Follow() with a redirect of status %d: status = %d, want %d", status, response.StatusCode, want)
+			t.Errorf("follow() with a redirect of status %d: status = %d, want %d", status, response.StatusCode, want)
 		}
 		for _, next := range c.received[1:] {
 			if next.Method != http.MethodGet || next.ContentLength != 0 || next.Body != nil && next.Body != http.NoBody ||
@@ -225,9 +225,7 @@ func TestRedirectsOverBothTransports(t *testing.T) {
 	up := httptest.NewServer(http.RedirectHandler(target.URL+"/next", http.StatusSeeOther))
 	t.Cleanup(up.Close)
 	c := newClient(t, Options{})
-	for _, newRequest := range []func(testing.TB, string) *http.Request{
-		func(t testing.TB, url string) *http.Request { return request(t, t.Context(), "GET", url) }, post,
-	} {
+	for transportName, newRequest := range requestMakers {
 		r := newRequest(t, up.URL+"/secret-path")
 		for name := range maps.Keys(http.Header{
 			"Authorization": nil, "Cookie": nil, "X-Api-Key": nil, "Referer": nil,
@@ -245,7 +243,7 @@ func TestRedirectsOverBothTransports(t *testing.T) {
 		text := <-got
 		if strings.Contains(text, "secret") || !strings.Contains(text, "Accept: text/plain") ||
 			strings.Contains(text, "User-Agent") {
-			t.Errorf("the target got a request, want Accept, no User-Agent and no secret:\n%s", text)
+			t.Errorf("Follow() %s: header at the target = %q, want Accept, no User-Agent and no secret", transportName, text)
 		}
 	}
 }
@@ -314,11 +312,7 @@ func TestRedirectBodyIsNotAwaited(t *testing.T) {
 		"chunks":                             "Transfer-Encoding: chunked\r\n\r\n5\r\nmoved",
 		"a body until the connection closes": "Connection: close\r\n\r\nmoved",
 	} {
-		for transportName, newRequest := range map[string]func(testing.TB, string) *http.Request{
-			"directly": func(t testing.TB, url string) *http.Request {
-				return request(t, t.Context(), "GET", url)
-			}, "with a body": post,
-		} {
+		for transportName, newRequest := range requestMakers {
 			up, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
 				request, err := http.ReadRequest(r)
 				if err != nil {
@@ -336,12 +330,12 @@ func TestRedirectBodyIsNotAwaited(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
 			response, err := c.Follow(newRequest(t, up+"/").WithContext(ctx))
 			if err != nil {
-				t.Fatalf("Follow() with the body of a redirect in %s, %s: error = %v, want none", name, transportName, err)
+				t.Fatalf("Follow() of a redirect with %s, sent %s: error = %v, want none", name, transportName, err)
 			}
 			response.Body.Close()
 			cancel()
 			if response.StatusCode != http.StatusOK {
-				t.Errorf("Follow() with the body of a redirect in %s, %s: status = %d, want 200",
+				t.Errorf("Follow() of a redirect with %s, sent %s: status = %d, want 200",
 					name, transportName, response.StatusCode)
 			}
 		}
@@ -368,7 +362,7 @@ func TestRedirectBodyIsNotAwaited(t *testing.T) {
 		response.Body.Close()
 	}
 	if n := connections.Load(); n != 1 && !isStandardRun(t) { // http.Transport may dial before a connection is returned
-		t.Errorf("connections after redirects = %d, want 1", n)
+		t.Errorf("connections for 3 redirected requests = %d, want 1", n)
 	}
 }
 

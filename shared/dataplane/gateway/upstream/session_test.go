@@ -49,8 +49,8 @@ func TestUpstreamCannotSetTheSessionCookie(t *testing.T) {
 				t.Errorf("CleanHeader(%s, status %d): header (-want +got):\n%s", name, status, diff)
 			}
 			if diff := cmp.Diff(before["Set-Cookie"], otherCookies); diff != "" {
-				t.Errorf("CleanHeader(%s): the original slice of Set-Cookie has changed, want it unchanged (-want +got):\n%s",
-					name, diff)
+				t.Errorf("CleanHeader(%s, status %d): original slice of Set-Cookie, want it unchanged (-want +got):\n%s",
+					name, status, diff)
 			}
 		}
 	}

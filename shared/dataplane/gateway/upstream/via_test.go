@@ -33,8 +33,12 @@ func TestHopsAreCountedAnywhereInVia(t *testing.T) {
 		{1, 1}: "1.1 gatewright", {1, 0}: "1.0 gatewright",
 		{2, 0}: "2 gatewright", {3, 0}: "3 gatewright",
 	} {
-		if got := Via(version[0], version[1]); got != want || Hops([]string{got}) != 1 {
-			t.Errorf("Via(%v) = %q, want %q, which is one hop", version, got, want)
+		got := Via(version[0], version[1])
+		if got != want {
+			t.Errorf("Via(%v) = %q, want %q", version, got, want)
+		}
+		if hops := Hops([]string{got}); hops != 1 {
+			t.Errorf("Hops(%q) = %d, want 1", got, hops)
 		}
 	}
 }

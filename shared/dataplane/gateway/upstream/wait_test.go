@@ -184,12 +184,12 @@ func TestUpstreamThatStopsReadingTimesOut(t *testing.T) {
 			const bodySize = 64 << 20 // more than the buffer of any socket holds
 			// For a body, the limit is the larger one of the route's timeout and ResponseTimeout.
 			start := time.Now()
-			if err := send("/reads-nothing", timeout/2, io.LimitReader(zeros{}, bodySize)); !errors.Is(err,
+			if err := send("/reads-nothing", timeout/2, io.LimitReader(endlessBody{}, bodySize)); !errors.Is(err,
 				os.ErrDeadlineExceeded) || time.Since(start) < timeout {
 				t.Errorf("Send() to a server that reads nothing: error = %v after %s, want %v after at least %s",
 					err, time.Since(start), os.ErrDeadlineExceeded, timeout)
 			}
-			if err := send("/reads-slowly", 2*timeout, io.LimitReader(zeros{}, bodySize)); err != nil {
+			if err := send("/reads-slowly", 2*timeout, io.LimitReader(endlessBody{}, bodySize)); err != nil {
 				t.Errorf("Send() to a server that reads slowly: error = %v, want none", err)
 			}
 			if err := send("/", 2*timeout, io.MultiReader(strings.NewReader("begin"), delayedReader(3*timeout),
@@ -200,10 +200,10 @@ func TestUpstreamThatStopsReadingTimesOut(t *testing.T) {
 	}
 }
 
-// zeros is an endless body of zero bytes.
-type zeros struct{}
+// endlessBody is an endless body. Its bytes are whatever the buffer of Read contains, because no test compares them.
+type endlessBody struct{}
 
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+func (endlessBody) Read(p []byte) (int, error) { return len(p), nil }
 
 // delayedReader is an empty part of a body whose end arrives after this delay.
 type delayedReader time.Duration
@@ -214,7 +214,7 @@ func (r delayedReader) Read([]byte) (int, error) {
 }
 
 // TestRedirectsHaveTheRouteTimeout checks that the route's timeout also
-// applies to requests to redirect targets, even at another origin.
+// applies to the request to a redirect target at another origin.
 func TestRedirectsHaveTheRouteTimeout(t *testing.T) {
 	s := newDelayedServer(t, false)
 	first := httptest.NewServer(http.RedirectHandler(s.URL, http.StatusTemporaryRedirect))
