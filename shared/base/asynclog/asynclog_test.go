@@ -171,7 +171,7 @@ func TestFailedWritesAreCounted(t *testing.T) {
 		write(t, w, "b\n")
 		w.Close()
 		if len(dropped) != 1 || dropped[0] != 2 {
-			t.Errorf("dropped after two failed writes = %v, want [2]", dropped)
+			t.Errorf("dropped after a failed write of two lines = %v, want [2]", dropped)
 		}
 	})
 }

@@ -89,7 +89,8 @@ func TestRandomRecordsMatchSlog(t *testing.T) {
 	})
 }
 
-// TestAttributesOfAllRecordsAreWritten checks a handler with attributes: WithAttrs returns slog's own handler.
+// TestAttributesOfAllRecordsAreWritten checks that attributes and groups that a logger adds to all its records are
+// written, and that the level still applies. For such a logger, WithAttrs returns slog's own handler.
 func TestAttributesOfAllRecordsAreWritten(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(asynclog.JSON(&out, slog.LevelInfo)).With("a", 1).WithGroup("g")

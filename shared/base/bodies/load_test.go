@@ -43,8 +43,9 @@ func startSlowClients(t *testing.T, b *bodies.Budget, addresses int) (stop func(
 	return func() { close(quit); wg.Wait() }
 }
 
-// TestManySlowClientsLeaveCapacityForOthers checks many addresses that hold little memory each. Of 40 large bodies that
-// arrive at once, some must succeed. Of 40 bodies that arrive at 12 KB a second with pauses, at least 8 must succeed.
+// TestManySlowClientsLeaveCapacityForOthers checks that many addresses that hold little memory each leave memory for
+// others. Of 40 large bodies, each of which arrives at once, some must succeed. Of 40 bodies that arrive at 12 KB a
+// second with pauses, at least 8 must succeed.
 func TestManySlowClientsLeaveCapacityForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bodies.New(2 * budget)

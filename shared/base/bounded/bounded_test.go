@@ -6,13 +6,13 @@ import (
 	"github.com/gatewright/gatewright/shared/base/bounded"
 )
 
-func TestMapStaysBelowMaxEntries(t *testing.T) {
+func TestMapHasAtMostMaxEntries(t *testing.T) {
 	const maxEntries = 4
 	m := map[int]string{}
 	for key := range 100 {
 		bounded.Put(m, key, "first", maxEntries)
 		if len(m) != min(key+1, maxEntries) || m[key] != "first" {
-			t.Fatalf("map after Put(%d) = %v, want at most %d entries, the new one among them", key, m, maxEntries)
+			t.Fatalf("map after Put(%d) = %v, want %d entries, the new one among them", key, m, min(key+1, maxEntries))
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
-// TestAccessErrorsHaveAdvice checks errors of refused access that are wrapped several times. There is no advice for
-// wrong content or a missing file.
+// TestAccessErrorsHaveAdvice checks that there is advice for the operating system's errors about access, limits and
+// devices, even if they are wrapped several times. There is no advice for wrong content or a missing file.
 func TestAccessErrorsHaveAdvice(t *testing.T) {
 	for _, errno := range []syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM,

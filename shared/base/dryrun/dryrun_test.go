@@ -9,6 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/dryrun"
 )
 
+// counting returns a function that reports the removals n, or an error, to ReportRemovals.
 func counting(n map[string]int, err error) func(context.Context) (map[string]int, error) {
 	return func(context.Context) (map[string]int, error) { return n, err }
 }

@@ -80,5 +80,10 @@ func TestBuildsFindCertificates(t *testing.T) {
 				"second at the mtlsCertificate of /b, and no certificates",
 				tt.name, tt.kind, problems, a.Certificates, tt.want)
 		}
+		for _, p := range problems {
+			if strings.Contains(p.Message, "s3cret") {
+				t.Errorf("bindCertificates(%s, %s): problem = %q, want it without the variable's value", tt.name, tt.kind, p.Message)
+			}
+		}
 	}
 }

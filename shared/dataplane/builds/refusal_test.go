@@ -21,7 +21,7 @@ func TestRefusedBuildReportsErrorCountAndFirstFile(t *testing.T) {
 			200), unlisted),
 	} {
 		if got := refusalMessage(errs); !strings.Contains(got, want) || !strings.HasSuffix(got, "what to correct.") {
-			t.Errorf("refusalMessage() = %q, want %q and what to correct", got, want)
+			t.Errorf("refusalMessage() = %q, want %q, and \"what to correct.\" at the end", got, want)
 		}
 	}
 }

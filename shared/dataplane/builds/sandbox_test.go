@@ -24,8 +24,8 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestSandboxOutputIsLimited checks that the output of a sandbox takes at most maxResultBytes of memory, and that the
-// build ends with an error that says so.
+// TestSandboxOutputIsLimited checks that at most maxResultBytes of a sandbox's output are read, and that the build ends
+// with an error that says so.
 func TestSandboxOutputIsLimited(t *testing.T) {
 	var s verboseSandbox
 	b := &Builder{options: Options{Sandbox: &s}}

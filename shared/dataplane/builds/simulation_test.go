@@ -146,9 +146,8 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// simulationRuns is the number of seeds that the simulation runs in `make test`; `make simulations` runs four times
-// as many. TestSimulationDetectsUnguardedDeployment needs no seeds, because a simulation also has runs with the
-// death of a worker at each call.
+// simulationRuns is the number of seeds that the simulation runs in `make test`; `make simulations` runs four times as
+// many. TestSimulationDetectsUnguardedDeployment does not depend on this number.
 const simulationRuns = 500
 
 // noBuckets creates no key buckets, because their tokens would differ between runs.

@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 	"github.com/gatewright/gatewright/shared/core/store/memory"
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway"
 	"github.com/gatewright/gatewright/shared/dataplane/serving"
 	"github.com/gatewright/gatewright/shared/format/project"
 	"github.com/gatewright/gatewright/shared/resource/deployments"
@@ -40,7 +41,7 @@ type backend struct {
 	*memory.Backend
 	reads       atomic.Int64
 	unavailable atomic.Bool
-	delay       time.Duration
+	delay       time.Duration // the delay before the read
 	delayAfter  time.Duration // the delay after the read
 }
 
@@ -108,10 +109,18 @@ func (fx *fixture) wantServed(artifact string) {
 	d, err := fx.resolver.Resolve(fx.t.Context(), name+".localhost")
 	switch {
 	case artifact == "" && !fault.Is(err, fault.NotFound):
-		fx.t.Errorf("Resolve() = %+v, %v, want NotFound", d, err)
+		fx.t.Errorf("Resolve() = %s, %v, want NotFound", describe(d), err)
 	case artifact != "" && (err != nil || d.Digest != artifact || d.Artifact.Identity.BuildID != artifact):
-		fx.t.Errorf("Resolve() = %+v, %v, want %s", d, err, artifact)
+		fx.t.Errorf("Resolve() = %s, %v, want the digest and the build %s", describe(d), err, artifact)
 	}
+}
+
+// describe returns a text about a deployment for messages.
+func describe(d *gateway.Deployment) string {
+	if d == nil {
+		return "no deployment"
+	}
+	return fmt.Sprintf("digest %s, build %s, format %d", d.Digest, d.Artifact.Identity.BuildID, d.Artifact.Format)
 }
 
 // TestUnknownHostsDoNotEvictDeployments resolves more unknown hosts than the
@@ -261,7 +270,7 @@ func TestDeploymentNameLengthIsLimited(t *testing.T) {
 		for chars, want := range map[int]bool{63: true, 64: false} {
 			host := strings.Repeat("a", chars-13) + "-main-0a1b2c3.localhost"
 			if got := fx.resolver.Owns(host); got != want {
-				t.Errorf("Owns(host of %d characters) = %t, want %t", chars, got, want)
+				t.Errorf("Owns(host with a deployment's name of %d characters) = %t, want %t", chars, got, want)
 			}
 		}
 	})
@@ -340,7 +349,7 @@ func TestArtifactOfOtherFormatIsReturned(t *testing.T) {
 			fx.serve("one")
 			d, err := fx.resolver.Resolve(fx.t.Context(), name+".localhost")
 			if err != nil || d.Artifact.Format != format || d.Artifact.Identity.BuildID != "one" {
-				t.Errorf("Resolve() = %+v, %v, want format %d of the build one", d, err, format)
+				t.Errorf("Resolve() = %s, %v, want format %d of the build one", describe(d), err, format)
 			}
 		})
 	}
@@ -427,15 +436,15 @@ func TestCustomDomainServesItsDeployment(t *testing.T) {
 		})
 		fx.wantServed("one")
 		if d, err := fx.resolver.Resolve(fx.t.Context(), "api.example.com"); err != nil || d.Digest != "one" {
-			t.Errorf("Resolve(api.example.com) = %+v, %v, want the digest one", d, err)
+			t.Errorf("Resolve(api.example.com) = %s, %v, want the digest one", describe(d), err)
 		}
 		for _, host := range []string{"old.example.com", "stranger.example.com"} {
 			if d, err := fx.resolver.Resolve(fx.t.Context(), host); !fault.Is(err, fault.NotFound) {
-				t.Errorf("Resolve(%s) = %+v, %v, want NotFound", host, d, err)
+				t.Errorf("Resolve(%s) = %s, %v, want NotFound", host, describe(d), err)
 			}
 		}
 		if d, err := fx.resolver.Resolve(fx.t.Context(), "down.example.com"); err == nil || fault.Is(err, fault.NotFound) {
-			t.Errorf("Resolve(down.example.com) = %+v, %v, want an error other than NotFound", d, err)
+			t.Errorf("Resolve(down.example.com) = %s, %v, want an error other than NotFound", describe(d), err)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func TestPoliciesAreDocumented(t *testing.T) {
 		}
 		for field := range reflect.TypeOf(options).Fields() {
 			if option := field.Tag.Get("json"); !strings.Contains(section, "`"+option+"`") {
-				t.Errorf("section of %s lacks the option %s, want all options", name, option)
+				t.Errorf("documentation of %s lacks the option %s, want all options", name, option)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func TestGraphQLIsDocumented(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(string(text), name) {
-			t.Errorf("docs/graphql.md lacks %s, want all names", name)
+			t.Errorf("docs/graphql.md lacks the option %s, want all nested options", name)
 		}
 	}
 }

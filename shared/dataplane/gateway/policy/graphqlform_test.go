@@ -44,8 +44,8 @@ func TestGraphQLBodySizeIsLimited(t *testing.T) {
 	}
 }
 
-// TestGraphQLParametersInURLAreRefused checks GraphQL's parameter names with every separator, escape and
-// letter case. A query string that can't be unescaped is refused, because it may contain such a parameter.
+// TestGraphQLParametersInURLAreRefused checks GraphQL's parameter names with every separator, escape and letter case. A
+// query string with a name that can't be unescaped is refused, because this name may be such a parameter.
 func TestGraphQLParametersInURLAreRefused(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]bool{
@@ -58,7 +58,7 @@ func TestGraphQLParametersInURLAreRefused(t *testing.T) {
 		"quer%79%": false, "page=%zz": true,
 	} {
 		if got := isHarmlessQuery(raw); got != want {
-			t.Errorf("hasNoQueryInURL(%q) = %t, want %t", raw, got, want)
+			t.Errorf("isHarmlessQuery(%q) = %t, want %t", raw, got, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestPolicyWithoutIdentifiedUserWarns(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		chain []project.Policy
-		want  []int
+		want  []int // the positions of the policies that get a warning
 	}{
 		"a limit":                       {[]project.Policy{limit("user")}, []int{0}},
 		"a limit after a key":           {[]project.Policy{key, limit("user")}, nil},

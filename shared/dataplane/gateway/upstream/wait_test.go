@@ -200,7 +200,7 @@ func TestUpstreamThatStopsReadingTimesOut(t *testing.T) {
 	}
 }
 
-// endlessBody is an endless body. Its bytes are whatever the buffer of Read contains, because no test compares them.
+// endlessBody is an endless body. Its bytes are undefined, because no test compares them.
 type endlessBody struct{}
 
 func (endlessBody) Read(p []byte) (int, error) { return len(p), nil }
