@@ -44,7 +44,7 @@ func startSlowClients(t *testing.T, b *bodies.Budget, addresses int) (stop func(
 }
 
 // TestManySlowClientsLeaveCapacityForOthers checks that many addresses that hold little memory each leave memory for
-// others. Of 40 large bodies, each of which arrives at once, some must succeed. Of 40 bodies that arrive at 12 KB a
+// others. Of 40 large bodies that are sent without pauses, some must succeed. Of 40 bodies that arrive at 12 KB a
 // second with pauses, at least 8 must succeed.
 func TestManySlowClientsLeaveCapacityForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -74,8 +74,8 @@ func TestOpenRegularRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// TestFileOfAnotherUserIsNotOwned checks a new file and, if the test runs as root, a file of another user. Only root can
-// change the owner of a file.
+// TestFileOfAnotherUserIsNotOwned checks a new file and, if the test runs as root, a file of another user. Only root
+// can change the owner of a file.
 func TestFileOfAnotherUserIsNotOwned(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -79,6 +79,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
+// counter counts the bytes that are read from r.
 type counter struct {
 	r io.Reader
 	n int
@@ -90,7 +91,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestSplitInputIsReadTheSame checks that a head and a body are read in the same way if they arrive in pieces.
+// TestSplitInputIsReadTheSame checks that a head, and a body that is accepted, are read in the same way if they arrive
+// in pieces.
 func TestSplitInputIsReadTheSame(t *testing.T) {
 	pieces := []string{
 		"GET", "POST", " ", "/", "HTTP/1.1", "HTTP/1.0", "\r\n", "\r", "\n", "Host:", "a", ":80", "\r\n\r\n",
@@ -211,16 +213,17 @@ func TestChunkOverheadIsBounded(t *testing.T) {
 	} {
 		b := []byte(head + strings.Join(tc.chunks, "") + "0\r\n\r\n")
 		if _, end, ok := scanMessage(b); ok != tc.pass || ok && end != len(b) {
-			t.Errorf("%s: scanMessage() = end %d, %v, want end %d, %v", name, end, ok, len(b), tc.pass)
+			t.Errorf("%s: scanMessage() = end %d, accepted %t, want accepted %t (end %d if accepted)",
+				name, end, ok, tc.pass, len(b))
 		}
 	}
 	t.Run("net/http reads accepted bodies", rapid.MakeCheck(func(t *rapid.T) {
 		var chunks []string
 		for range rapid.IntRange(0, 60).Draw(t, "chunks") {
 			size := rapid.SampledFrom([]int{1, 1, 2, 10, 400}).Draw(t, "size")
-			padding := rapid.SampledFrom([]int{0, 10, 15, 800, 2000, 3990, 3999}).Draw(t, "behind")
+			padding := rapid.SampledFrom([]int{0, 10, 15, 800, 2000, 3990, 3999}).Draw(t, "padding")
 			chunks = append(chunks,
-				chunk(size, rapid.SampledFrom([]string{";", " "}).Draw(t, "by")+strings.Repeat(" ", padding)))
+				chunk(size, rapid.SampledFrom([]string{";", " "}).Draw(t, "separator")+strings.Repeat(" ", padding)))
 		}
 		b := []byte(head + strings.Join(chunks, "") + "0\r\n\r\n")
 		if _, end, ok := scanMessage(b); !ok {

@@ -50,7 +50,8 @@ func collectUntil(t *testing.T, want string, matches func(uint64) bool) {
 	t.Fatalf("GC percentage = %d after 500 collections, want %s", percent(), want)
 }
 
-// startTune runs Tune until the caller calls stop. It restores Go's default when the test ends.
+// startTune runs Tune, with Go's default at its start, until the caller calls stop. When the test ends, the GC
+// percentage from before the call is restored.
 func startTune(t *testing.T) (stop func()) {
 	t.Helper()
 	before := debug.SetGCPercent(100)
@@ -67,18 +68,19 @@ func startTune(t *testing.T) (stop func()) {
 	}
 }
 
+// ballast is memory that stays in the live heap while a test needs it.
 var ballast []byte
 
 // TestPercentFollowsLiveHeap checks that the percentage is high while the live heap is small, Go's default while it is
-// large, and high again afterwards.
+// large, and high again afterwards. When the context of Tune ends, it is Go's default.
 func TestPercentFollowsLiveHeap(t *testing.T) {
 	stop := startTune(t)
-	large := func(p uint64) bool { return p > 200 }
-	collectUntil(t, "more than 200", large)
+	high := func(p uint64) bool { return p > 200 }
+	collectUntil(t, "more than 200", high)
 	ballast = make([]byte, 2*gctuning.MinHeapGrowth)
 	collectUntil(t, "100", func(p uint64) bool { return p == 100 })
 	ballast = nil
-	collectUntil(t, "more than 200", large)
+	collectUntil(t, "more than 200", high)
 	stop()
 	if p := percent(); p != 100 {
 		t.Errorf("GC percentage after the context ends = %d, want 100", p)

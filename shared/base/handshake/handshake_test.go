@@ -69,10 +69,13 @@ func TestFirstOwningSourceServesName(t *testing.T) {
 		case err != nil:
 			t.Errorf("GetConfigForClient(%q) error = %v, want none", name, err)
 		case (selected == nil) != (want != ""):
-			t.Errorf("GetConfigForClient(%q) = %+v, want nil only for a name with a certificate (%q)", name, selected, want)
+			t.Errorf("GetConfigForClient(%q) returns a config: %t, want one only for a name without a certificate (%q)",
+				name, selected != nil, want)
 		case selected != nil && (!selected.SessionTicketsDisabled || selected.ClientAuth != tls.NoClientCert ||
 			len(selected.Certificates) != 0):
-			t.Errorf("GetConfigForClient(%q) = %+v, want no tickets, client certificate or certificates", name, selected)
+			t.Errorf("GetConfigForClient(%q): tickets disabled = %t, client authentication = %v, certificates = %d, "+
+				"want true, %v and 0",
+				name, selected.SessionTicketsDisabled, selected.ClientAuth, len(selected.Certificates), tls.NoClientCert)
 		}
 	}
 }
@@ -87,20 +90,22 @@ func TestClientCertIsRequestedIfAccountHasCAs(t *testing.T) {
 	}{
 		"no CAs":                {clients{}, false, false},
 		"CAs":                   {clients{cas: cas}, true, false},
-		"a failing look-up":     {clients{err: errors.New("away")}, true, false},
+		"a failing look-up":     {clients{err: errors.New("unavailable")}, true, false},
 		"a disconnected client": {clients{err: context.Canceled}, false, true},
 	} {
 		cfg, err := config(tt.clients, source{"api.example.com": "first"}).GetConfigForClient(
 			&tls.ClientHelloInfo{ServerName: "api.example.com"})
 		if (err != nil) != tt.wantErr || (cfg != nil) != tt.requestsCert {
-			t.Errorf("%s: GetConfigForClient() = %v, %v, want a config %v, an error %v",
-				name, cfg, err, tt.requestsCert, tt.wantErr)
+			t.Errorf("%s: GetConfigForClient() returns a config: %t, error = %v, want a config: %t, an error: %t",
+				name, cfg != nil, err, tt.requestsCert, tt.wantErr)
 			continue
 		}
 		if cfg != nil && (cfg.ClientAuth != tls.RequestClientCert || !cfg.SessionTicketsDisabled ||
 			cfg.ClientCAs != tt.clients.cas || cfg.GetCertificate == nil) {
-			t.Errorf("%s: GetConfigForClient() = %+v, want a requested client certificate, the account's CAs, no tickets",
-				name, cfg)
+			t.Errorf("%s: GetConfigForClient(): client authentication = %v, tickets disabled = %t, the account's CAs: %t, "+
+				"GetCertificate is set: %t, want %v, true, true and true",
+				name, cfg.ClientAuth, cfg.SessionTicketsDisabled, cfg.ClientCAs == tt.clients.cas, cfg.GetCertificate != nil,
+				tls.RequestClientCert)
 		}
 	}
 }
@@ -134,8 +139,8 @@ func TestLongClientChainsAreRefused(t *testing.T) {
 	}
 }
 
-// TestChallengeCertIsServedOnlyToACME checks that a connection with more protocols
-// than the challenge's is an ordinary client's (RFC 8737, section 3).
+// TestChallengeCertIsServedOnlyToACME checks that only a handshake that offers exactly the protocol acme-tls/1 gets the
+// challenge certificate. A handshake that also offers other protocols is of an ordinary client (RFC 8737, section 3).
 func TestChallengeCertIsServedOnlyToACME(t *testing.T) {
 	names, cert := source{"api.example.com": "first"}, &tls.Certificate{Certificate: [][]byte{[]byte("answer")}}
 	for name, tt := range map[string]struct {
@@ -149,7 +154,7 @@ func TestChallengeCertIsServedOnlyToACME(t *testing.T) {
 		},
 		"no challenge": {acmeChallenge{names, nil, nil}, []string{"acme-tls/1"}, false, true},
 		"a failing look-up": {
-			acmeChallenge{names, nil, errors.New("away")}, []string{"acme-tls/1"}, false, true,
+			acmeChallenge{names, nil, errors.New("unavailable")}, []string{"acme-tls/1"}, false, true,
 		},
 		"a source without challenges": {names, []string{"acme-tls/1"}, false, true},
 	} {
@@ -158,12 +163,14 @@ func TestChallengeCertIsServedOnlyToACME(t *testing.T) {
 			SupportedProtos: tt.protocols,
 		})
 		if (err != nil) != tt.wantErr || (cfg != nil) != tt.wantCert {
-			t.Errorf("%s: GetConfigForClient() = %v, %v, want a config %v, an error %v", name, cfg, err, tt.wantCert, tt.wantErr)
+			t.Errorf("%s: GetConfigForClient() returns a config: %t, error = %v, want a config: %t, an error: %t",
+				name, cfg != nil, err, tt.wantCert, tt.wantErr)
 			continue
 		}
 		if cfg != nil && (!slices.Equal(cfg.NextProtos, []string{"acme-tls/1"}) || len(cfg.Certificates) != 1 ||
 			string(cfg.Certificates[0].Certificate[0]) != "answer") {
-			t.Errorf("%s: GetConfigForClient() = %+v, want only acme-tls/1 and the challenge certificate", name, cfg)
+			t.Errorf("%s: GetConfigForClient(): protocols = %q, certificates = %d, want only acme-tls/1 and the challenge "+
+				"certificate", name, cfg.NextProtos, len(cfg.Certificates))
 		}
 	}
 }
@@ -182,7 +189,7 @@ func TestMisdirectedWithoutCertRequest(t *testing.T) {
 		},
 		"another name without CAs":           {clients{}, "a.example.com", "b.example.com", false},
 		"another name with CAs":              {clients{cas: x509.NewCertPool()}, "a.example.com", "b.example.com", true},
-		"another name and a failing look-up": {clients{err: errors.New("away")}, "a.example.com", "b.example.com", true},
+		"another name and a failing look-up": {clients{err: errors.New("unavailable")}, "a.example.com", "b.example.com", true},
 		"a handshake without a name":         {clients{cas: x509.NewCertPool()}, "", "b.example.com", true},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)

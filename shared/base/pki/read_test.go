@@ -276,10 +276,10 @@ func TestReadPairReportsProblem(t *testing.T) {
 			t.Run(tt.name+", "+owner, func(t *testing.T) {
 				p, chainProblem, keyProblem := read()
 				if (chainProblem == "") != (tt.chainProblem == "") || !strings.Contains(chainProblem, tt.chainProblem) {
-					t.Errorf("problem of the chain = %q, want one with %q", chainProblem, tt.chainProblem)
+					t.Errorf("problem of the chain = %q, want it to contain %q (no problem if empty)", chainProblem, tt.chainProblem)
 				}
 				if (keyProblem == "") != (tt.keyProblem == "") || !strings.Contains(keyProblem, tt.keyProblem) {
-					t.Errorf("problem of the key = %q, want one with %q", keyProblem, tt.keyProblem)
+					t.Errorf("problem of the key = %q, want it to contain %q (no problem if empty)", keyProblem, tt.keyProblem)
 				}
 				if good := tt.chainProblem+tt.keyProblem == ""; good && (p.Chain != client.PEM() || p.Key != client.KeyPEM(t)) {
 					t.Error("ReadPair() = another pair, want the chain and the key of the input")
@@ -347,7 +347,8 @@ func TestReadServerPairReportsProblem(t *testing.T) {
 			p, chainProblem, keyProblem := ReadServerPair(tt.cert.PEM()+tt.intermediates, tt.cert.KeyPEM(t), host, now)
 			if (chainProblem == "") != (tt.chainProblem == "") || !strings.Contains(chainProblem, tt.chainProblem) ||
 				keyProblem != "" {
-				t.Errorf("ReadServerPair() problems = %q, %q, want %q in the first only", chainProblem, keyProblem, tt.chainProblem)
+				t.Errorf("ReadServerPair() problems of the chain and the key = %q, %q, want %q (no problem if empty) and none",
+					chainProblem, keyProblem, tt.chainProblem)
 			}
 			if tt.chainProblem == "" && (p.Chain != tt.cert.PEM() || p.Key != tt.cert.KeyPEM(t) ||
 				!p.Leaf.Equal(tt.cert.Certificate)) {

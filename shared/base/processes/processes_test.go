@@ -106,10 +106,10 @@ func TestProcessIsFoundUntilExit(t *testing.T) {
 	cmd, pid := start(t, roleChild, processes.Group())
 	p, ok := processes.Find(pid)
 	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
-	// Linux and macOS truncate names.
 	if !ok || p.PID != pid || p.Parent != os.Getpid() {
 		t.Errorf("Find(%d) = %+v, %v, want a child of %d", pid, p, ok, os.Getpid())
 	}
+	// Linux and macOS truncate names.
 	if p.Name == "" || !strings.HasPrefix(name, p.Name) {
 		t.Errorf("Find(%d).Name = %q, want the start of %q", pid, p.Name, name)
 	}
@@ -130,7 +130,7 @@ func TestProcessIsFoundUntilExit(t *testing.T) {
 	}
 }
 
-// TestReusedPIDCountsAsExited checks an ended process whose id belongs to another process now.
+// TestReusedPIDCountsAsExited checks a Process whose PID belongs to a process that started later.
 func TestReusedPIDCountsAsExited(t *testing.T) {
 	self, ok := processes.Find(os.Getpid())
 	if !ok || self.Exited() {

@@ -14,18 +14,19 @@ import (
 
 func newPoller(t *testing.T) *socket.Poller {
 	t.Helper()
-	r, err := socket.NewPoller()
+	p, err := socket.NewPoller()
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("this system tells of one socket at a time")
+		t.Skip("this system has no Poller")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r
+	t.Cleanup(func() { _ = p.Close() })
+	return p
 }
 
-// TestPollerReportsSocketOnce checks that Wait returns an id once for data, for an end and for a reset, and again after another Add.
+// TestPollerReportsSocketOnce checks that Wait returns an ID once for data, for an end and for a reset, and again after
+// another Add.
 func TestPollerReportsSocketOnce(t *testing.T) {
 	const large = 1<<63 + 1<<31 + 7 // all 64 bits of an id are returned
 	for name, act := range map[string]func(*net.TCPConn) error{
@@ -34,16 +35,16 @@ func TestPollerReportsSocketOnce(t *testing.T) {
 		"a reset": func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newPoller(t)
+			p := newPoller(t)
 			near, far := pair(t)
 			quiet, _ := pair(t)
-			if err := errors.Join(r.Add(near, large), r.Add(quiet, 1)); err != nil {
+			if err := errors.Join(p.Add(near, large), p.Add(quiet, 1)); err != nil {
 				t.Fatal(err)
 			}
 			reported := make(chan []uint64, 10)
 			go func() {
 				for {
-					ids, err := r.Wait(nil)
+					ids, err := p.Wait(nil)
 					if err != nil {
 						return
 					}
@@ -75,7 +76,7 @@ func TestPollerReportsSocketOnce(t *testing.T) {
 				t.Fatalf("reported sockets = %d a second time, want none", ids)
 			case <-time.After(20 * time.Millisecond):
 			}
-			if err := r.Add(near, 9); err != nil { // the data was not read
+			if err := p.Add(near, 9); err != nil { // the data was not read
 				t.Fatal(err)
 			}
 			if ids := next(); !slices.Equal(ids, []uint64{9}) {
@@ -87,12 +88,12 @@ func TestPollerReportsSocketOnce(t *testing.T) {
 
 // TestPollerReportsManySockets checks more sockets than one Wait can return.
 func TestPollerReportsManySockets(t *testing.T) {
-	r := newPoller(t)
+	p := newPoller(t)
 	const n = 150
 	pending := make(map[uint64]bool)
 	for i := range uint64(n) {
 		near, far := pair(t)
-		if err := r.Add(near, i); err != nil {
+		if err := p.Add(near, i); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := far.Write([]byte("x")); err != nil {
@@ -101,7 +102,7 @@ func TestPollerReportsManySockets(t *testing.T) {
 		pending[i] = true
 	}
 	for len(pending) > 0 {
-		ids, err := r.Wait(nil)
+		ids, err := p.Wait(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,30 +116,30 @@ func TestPollerReportsManySockets(t *testing.T) {
 }
 
 func TestAddClosedSocketFails(t *testing.T) {
-	r := newPoller(t)
+	p := newPoller(t)
 	near, _ := pair(t)
 	if err := near.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Add(near, 1); !errors.Is(err, net.ErrClosed) {
+	if err := p.Add(near, 1); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Add(closed socket) = %v, want %v", err, net.ErrClosed)
 	}
 }
 
 func TestCloseEndsWait(t *testing.T) {
-	r := newPoller(t)
+	p := newPoller(t)
 	done := make(chan error)
 	go func() {
-		_, err := r.Wait(nil)
+		_, err := p.Wait(nil)
 		done <- err
 	}()
 	time.Sleep(10 * time.Millisecond)
-	_ = r.Close()
+	_ = p.Close()
 	if err := <-done; !errors.Is(err, os.ErrClosed) {
 		t.Errorf("error of the waiting goroutine after Close = %v, want %v", err, os.ErrClosed)
 	}
 	near, _ := pair(t)
-	if err := r.Add(near, 1); !errors.Is(err, os.ErrClosed) {
+	if err := p.Add(near, 1); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Add() after Close = %v, want %v", err, os.ErrClosed)
 	}
 }

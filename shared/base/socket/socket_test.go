@@ -106,7 +106,7 @@ func TestErrorClassification(t *testing.T) {
 		{"broken", broken, false, false, true},
 		{"an end of file", fmt.Errorf("read: %w", io.EOF), false, false, true},
 		{"an unexpected end of file", io.ErrUnexpectedEOF, false, false, true},
-		{"nothing", nil, false, false, false},
+		{"no error", nil, false, false, false},
 		{"a timeout", syscall.ETIMEDOUT, false, false, false},
 	} {
 		if i, r, cl := socket.InUse(c.err), socket.Refused(c.err), socket.Closed(c.err); i != c.inUse || r != c.refused ||

@@ -116,7 +116,7 @@ func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
 	checkEmbeddedMetrics(t, log.Bytes(), at)
 }
 
-// checkEmbeddedMetrics fails if CloudWatch would create no metrics from a line.
+// checkEmbeddedMetrics checks that CloudWatch would create the metrics of an operation from a line.
 func checkEmbeddedMetrics(t *testing.T, line []byte, at time.Time) {
 	t.Helper()
 	var root map[string]any
@@ -130,9 +130,11 @@ func checkEmbeddedMetrics(t *testing.T, line []byte, at time.Time) {
 			}
 		} `json:"_aws"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	if err := decoder.Decode(&root); err != nil || json.Unmarshal(line, &typed) != nil {
+	if err := json.Unmarshal(line, &root); err != nil {
 		t.Fatalf("line = %s (%v), want a JSON object", line, err)
+	}
+	if err := json.Unmarshal(line, &typed); err != nil {
+		t.Fatalf("line = %s (%v), want metadata with the types of the format", line, err)
 	}
 	if typed.AWS.Timestamp != at.UnixMilli() {
 		t.Errorf("timestamp = %d, want %d", typed.AWS.Timestamp, at.UnixMilli())

@@ -22,18 +22,18 @@ func TestFallbackRootsWithoutSystemRoots(t *testing.T) {
 			webroots.InstallFallback()
 		}
 		pool, err := x509.SystemCertPool()
-		if has := err == nil && !pool.Equal(x509.NewCertPool()); has != (len(times) > 1) {
-			t.Errorf("system pool has roots = %v, %v, want %v", has, err, len(times) > 1)
+		if hasRoots := err == nil && !pool.Equal(x509.NewCertPool()); hasRoots != (len(times) > 1) {
+			t.Errorf("SystemCertPool() has roots: %t, error %v, want %t", hasRoots, err, len(times) > 1)
 		}
 		return
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("the environment says which authorities there are on Linux alone")
+		t.Skip("environment variables choose the system's authorities only on Linux")
 	}
-	emptyFile := t.TempDir()
+	emptyFolder := t.TempDir()
 	for _, times := range []string{"-", "-1", "-12"} {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), varFallback+"="+times, "SSL_CERT_FILE="+emptyFile, "SSL_CERT_DIR="+emptyFile)
+		cmd.Env = append(os.Environ(), varFallback+"="+times, "SSL_CERT_FILE="+emptyFolder, "SSL_CERT_DIR="+emptyFolder)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("test process with %s=%s: error %v, want none; output %s", varFallback, times, err, out)
 		}

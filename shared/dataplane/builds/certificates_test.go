@@ -82,7 +82,8 @@ func TestBuildsFindCertificates(t *testing.T) {
 		}
 		for _, p := range problems {
 			if strings.Contains(p.Message, "s3cret") {
-				t.Errorf("bindCertificates(%s, %s): problem = %q, want it without the variable's value", tt.name, tt.kind, p.Message)
+				t.Errorf("bindCertificates(%s, %s): problem = %q, want it without the variable's value",
+					tt.name, tt.kind, p.Message)
 			}
 		}
 	}

@@ -301,8 +301,8 @@ func TestValuesCannotEscapeThePath(t *testing.T) {
 	}
 }
 
-// TestUpstreamPathIsCanonical checks that a resolved path is in canonical form. If the project preserves paths (RawPath),
-// the path of the request is inserted as the client wrote it.
+// TestUpstreamPathIsCanonical checks that a resolved path is in canonical form. If the project preserves paths
+// (RawPath), the path of the request is inserted as the client wrote it.
 func TestUpstreamPathIsCanonical(t *testing.T) {
 	x := exchange(t, "/files/*", project.URLPattern, "/files/a/b%2Fc/")
 	x.SetQuery("none=&q=.x&s=a/b&tilde=~")
