@@ -10,7 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// TestLimitsPageHasTheFigures checks that docs/limits.md, whose tables are written by hand, has the numbers of the budget.
+// TestLimitsPageHasTheFigures checks that docs/limits.md, whose tables are written by hand, has the numbers of the
+// budget.
 func TestLimitsPageHasTheFigures(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/limits.md")
 	if err != nil {

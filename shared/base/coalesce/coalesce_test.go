@@ -44,7 +44,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 		for range 3 {
 			wg.Go(func() {
 				if got, err := g.Do(t.Context(), "key", time.Minute, read); got != &seven || err != nil {
-					t.Errorf("Do() of a waiting caller = %v, %v, want %v and no error", got, err, &seven)
+					t.Errorf("Do() of a waiting caller = %p, %v, want the pointer %p of the read and no error", got, err, &seven)
 				}
 			})
 		}

@@ -187,10 +187,12 @@ func TestMisdirectedWithoutCertRequest(t *testing.T) {
 		"the same name in another spelling": {
 			clients{cas: x509.NewCertPool()}, "A.example.com.", "a.EXAMPLE.com:8443", false,
 		},
-		"another name without CAs":           {clients{}, "a.example.com", "b.example.com", false},
-		"another name with CAs":              {clients{cas: x509.NewCertPool()}, "a.example.com", "b.example.com", true},
-		"another name and a failing look-up": {clients{err: errors.New("unavailable")}, "a.example.com", "b.example.com", true},
-		"a handshake without a name":         {clients{cas: x509.NewCertPool()}, "", "b.example.com", true},
+		"another name without CAs": {clients{}, "a.example.com", "b.example.com", false},
+		"another name with CAs":    {clients{cas: x509.NewCertPool()}, "a.example.com", "b.example.com", true},
+		"another name and a failing look-up": {
+			clients{err: errors.New("unavailable")}, "a.example.com", "b.example.com", true,
+		},
+		"a handshake without a name": {clients{cas: x509.NewCertPool()}, "", "b.example.com", true},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Host, r.TLS = tt.host, &tls.ConnectionState{ServerName: tt.sni}

@@ -387,7 +387,8 @@ func TestVariablesAreNotParsed(t *testing.T) {
 	}
 }
 
-// TestEncodeURIComponentMatchesJavaScript checks the characters that encodeURIComponent keeps (ECMA-262, section 19.2.6.4).
+// TestEncodeURIComponentMatchesJavaScript checks the characters that encodeURIComponent keeps (ECMA-262, section
+// 19.2.6.4).
 func TestEncodeURIComponentMatchesJavaScript(t *testing.T) {
 	const unescapedChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()"
 	for c := range 256 {

@@ -71,7 +71,8 @@ func TestCanceledRequestStopsWaiting(t *testing.T) {
 	}
 }
 
-// TestSlowUpstreamIsAwaited checks that a request and its response stay intact if watchDelay ends in the middle of either.
+// TestSlowUpstreamIsAwaited checks that a request and its response stay intact if watchDelay ends in the middle of
+// either.
 func TestSlowUpstreamIsAwaited(t *testing.T) {
 	// With a delay of two thirds, watchDelay ends while the request is partly read.
 	for _, delay := range []time.Duration{0, watchDelay * 2 / 3, watchDelay, 3 * watchDelay, 20 * time.Second} {

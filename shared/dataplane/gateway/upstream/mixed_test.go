@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// respondAsRequested responds with the ID of the request. The path selects how the response is framed, or that it is broken off.
+// respondAsRequested responds with the ID of the request. The path selects how the response is framed, or that it is
+// broken off.
 func respondAsRequested(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	w.Header().Set("X-Id", id)

@@ -51,7 +51,8 @@ type outcome struct {
 	Failed        string // where reading failed: "head", "body", or "" for a complete response
 }
 
-// isIncomplete reports whether a reader of the script's response would wait for more bytes until the connection is closed.
+// isIncomplete reports whether a reader of the script's response would wait for more bytes until the connection is
+// closed.
 func (s *script) isIncomplete() bool {
 	reachedEOF := false
 	r := bufio.NewReader(io.MultiReader(bytes.NewReader(s.bytes), readFunc(func([]byte) (int, error) {
@@ -109,7 +110,8 @@ func recordOutcome(
 	return o, nil
 }
 
-// standardRoundTrip returns http.Transport's round trip as a function that reports informational responses, as ours does.
+// standardRoundTrip returns http.Transport's round trip as a function that reports informational responses, as our
+// function does.
 func standardRoundTrip(t *http.Transport) func(*http.Request, func(int, http.Header)) (*http.Response, error) {
 	return func(r *http.Request, onInformational func(int, http.Header)) (*http.Response, error) {
 		return t.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{

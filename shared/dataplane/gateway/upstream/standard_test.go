@@ -31,7 +31,8 @@ var notStandard = map[string]string{
 	"TestIdleConnectionsAreClosed":              "it is about the pool of direct.go",
 }
 
-// twoAgents returns what an upstream receives of the two User-Agent fields "a" and "b": http.Transport sends only the first.
+// twoAgents returns what an upstream receives of the two User-Agent fields "a" and "b": http.Transport sends only the
+// first.
 func twoAgents(t *testing.T) string {
 	t.Helper()
 	if isStandardRun(t) {
