@@ -282,7 +282,7 @@ func TestReadPairReportsProblem(t *testing.T) {
 					t.Errorf("problem of the key = %q, want it to contain %q (no problem if empty)", keyProblem, tt.keyProblem)
 				}
 				if good := tt.chainProblem+tt.keyProblem == ""; good && (p.Chain != client.PEM() || p.Key != client.KeyPEM(t)) {
-					t.Error("ReadPair() = another pair, want the chain and the key of the input")
+					t.Error("the returned pair differs from the input, want the chain and the key of the input")
 				}
 			})
 		}

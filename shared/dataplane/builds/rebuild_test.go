@@ -129,9 +129,9 @@ func (fx buildFixture) fill(ctx context.Context) error {
 		fx.put(ctx, "good-main-0000001", build{source: routes}, build{source: variableProject}, build{source: "broken"}),
 		fx.put(ctx, "broken-main-0000002", build{source: "broken"}, build{source: routes}),
 		fx.put(ctx, "gone-main-0000003", build{source: routes, noFiles: true}),
-		fx.put(ctx, "untold-main-0000004", build{source: routes, withoutVariables: true}),
+		fx.put(ctx, "novars-main-0000004", build{source: routes, withoutVariables: true}),
 		fx.put(ctx, "changed-main-0000005", build{source: variableProject, withoutVariables: true}),
-		fx.put(ctx, "reading-main-0000006", build{source: variableProject}),
+		fx.put(ctx, "variable-main-0000006", build{source: variableProject}),
 	)
 }
 
@@ -168,16 +168,16 @@ func (fx buildFixture) formats(t testing.TB, names ...string) map[string]string 
 
 func allDeployments() []string {
 	return []string{
-		"good-main-0000001", "broken-main-0000002", "gone-main-0000003", "untold-main-0000004",
-		"changed-main-0000005", "reading-main-0000006",
+		"good-main-0000001", "broken-main-0000002", "gone-main-0000003", "novars-main-0000004",
+		"changed-main-0000005", "variable-main-0000006",
 	}
 }
 
 // rebuilt is the result of formats after a rebuild.
 var rebuilt = map[string]string{
 	"good-main-0000001-0": "2", "good-main-0000001-1": "2 with the first value", "good-main-0000001-2": "1",
-	"broken-main-0000002-0": "1", "broken-main-0000002-1": "2", "gone-main-0000003-0": "1", "untold-main-0000004-0": "2",
-	"changed-main-0000005-0": "1 with the first value", "reading-main-0000006-0": "2 with the first value",
+	"broken-main-0000002-0": "1", "broken-main-0000002-1": "2", "gone-main-0000003-0": "1", "novars-main-0000004-0": "2",
+	"changed-main-0000005-0": "1 with the first value", "variable-main-0000006-0": "2 with the first value",
 }
 
 func newBuildFixture(t *testing.T) buildFixture {
@@ -436,7 +436,7 @@ func TestProjectThatCrashesItsWorkerKeepsItsArtifact(t *testing.T) {
 		}
 		r := finish(t, fx.engine(t, b), id)
 		got := fx.formats(t, allDeployments()...)
-		if got["good-main-0000001-0"] != "1" || got["reading-main-0000006-0"] != "2 with the first value" ||
+		if got["good-main-0000001-0"] != "1" || got["variable-main-0000006-0"] != "2 with the first value" ||
 			!strings.Contains(r.Message, "does not come to an end") {
 			t.Errorf("formats after a crash of the worker = %v with message %q, want the crashing project in format 1, the "+
 				"other in 2, and a message about no end",

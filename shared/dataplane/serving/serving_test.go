@@ -355,8 +355,9 @@ func TestArtifactOfOtherFormatIsReturned(t *testing.T) {
 	}
 }
 
-// TestPreviousArtifactIsServedAfterNewerReleaseBuild checks that the previous artifact is served until the new
-// one can be read or is replaced. A new artifact of a format that is too old replaces the previous one immediately.
+// TestPreviousArtifactIsServedAfterNewerReleaseBuild checks that the previous artifact is still served if only a newer
+// release can read the new one, until another build replaces it. A new artifact of a format that is too old replaces
+// the previous artifact.
 func TestPreviousArtifactIsServedAfterNewerReleaseBuild(t *testing.T) {
 	for format, want := range map[int]string{project.ArtifactFormat + 1: "one", project.OldestFormat - 1: "two"} {
 		withFixture(t, func(fx *fixture) {

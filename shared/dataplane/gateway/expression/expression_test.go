@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// exchange returns the exchange of a GET request for target (path?query). The route of the request has the path
-// template.
+// exchange returns the exchange of a GET request for target (path?query). The argument template is the path of the
+// request's route.
 func exchange(t testing.TB, template string, mode project.PathMode, target string) *pipeline.Exchange {
 	t.Helper()
 	path, rawQuery, _ := strings.Cut(target, "?")

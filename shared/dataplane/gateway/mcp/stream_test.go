@@ -49,7 +49,7 @@ func TestPanicsAreLoggedExceptAbortHandler(t *testing.T) {
 	}
 }
 
-// TestCallEndsWithItsEventStream checks that closing an event stream returns only after its call
+// TestCallEndsWithItsEventStream checks that closing an event stream cancels its call, and returns only after the call
 // has ended. Once the stream is closed, the request can count as ended, and a Lambda can be frozen.
 func TestCallEndsWithItsEventStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

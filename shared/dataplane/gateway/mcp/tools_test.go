@@ -1,6 +1,9 @@
 package mcp
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestHintsMatchMethodSemantics checks that the hints in a tool's annotations match the method's semantics (RFC 9110,
 // section 9.2): clients repeat idempotent calls, and make read-only calls without asking the user.
@@ -11,17 +14,17 @@ func TestHintsMatchMethodSemantics(t *testing.T) {
 		"PUT": "repeats, destroys", "DELETE": "repeats, destroys", "POST": "destroys", "PATCH": "destroys",
 		"QUERY": "destroys",
 	} {
-		h, got := annotationsOf(method), ""
+		h, got := annotationsOf(method), []string(nil)
 		for _, hint := range []struct {
 			name  string
 			isSet bool
 		}{{"reads", h.ReadOnlyHint}, {"repeats", h.IdempotentHint}, {"destroys", *h.DestructiveHint}} {
 			if hint.isSet {
-				got += ", " + hint.name
+				got = append(got, hint.name)
 			}
 		}
-		if got != ", "+want {
-			t.Errorf("annotationsOf(%s) = %s, want %s", method, got, want)
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("annotationsOf(%s) = %s, want %s", method, text, want)
 		}
 		if !*h.OpenWorldHint {
 			t.Errorf("annotationsOf(%s): OpenWorldHint = false, want true", method)

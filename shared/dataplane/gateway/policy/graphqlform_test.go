@@ -130,9 +130,9 @@ func TestResponsesAreReadUpToTheLimit(t *testing.T) {
 	}
 }
 
-// TestExecutedResponsesPassUnread checks which responses begin with an object as their data. They are
-// not read further: their operations were executed, so they have no validation errors.
-func TestExecutedResponsesPassUnread(t *testing.T) {
+// TestResponsesWithDataAreRecognized checks which responses begin with an object as their data. The operations of these
+// responses were executed, so they have no validation errors, and need not be read further.
+func TestResponsesWithDataAreRecognized(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		`{"data":{"a":1}}`: true, " {\n\t\"data\" : { \"a\":1}}": true,

@@ -333,7 +333,7 @@ func TestFilledTemplateIsFound(t *testing.T) {
 				t.Fatalf("Add(%s) = %v, want no error", path, err)
 			}
 		}
-		i := rapid.IntRange(0, len(paths)-1).Draw(t, "which")
+		i := rapid.IntRange(0, len(paths)-1).Draw(t, "template")
 		value := rapid.StringMatching(`[a-z%]{1,6}`)
 		path := param.ReplaceAllStringFunc(paths[i], func(string) string { return url.PathEscape(value.Draw(t, "value")) })
 		var m Match
