@@ -61,8 +61,12 @@ func TestOpenRegularRefusesOtherFiles(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || string(text) != "..." {
 		t.Errorf("ReadFile() = %q, %v, want \"...\" and no error", text, err)
 	}
-	if info, err := os.Stat(file); err != nil || disk.Exposed(info.Mode()) {
-		t.Errorf("Stat() = %v, %v, want a file that is not exposed and no error", info, err)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if disk.Exposed(info.Mode()) {
+		t.Errorf("mode of the created file = %v, want one that is not exposed", info.Mode())
 	}
 	for _, path := range []string{dir, device} {
 		if f, err := disk.OpenRegular(path, 0o600); !errors.Is(err, disk.ErrNotRegular) {

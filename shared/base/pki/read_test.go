@@ -282,7 +282,8 @@ func TestReadPairReportsProblem(t *testing.T) {
 					t.Errorf("problem of the key = %q, want it to contain %q (no problem if empty)", keyProblem, tt.keyProblem)
 				}
 				if good := tt.chainProblem+tt.keyProblem == ""; good && (p.Chain != client.PEM() || p.Key != client.KeyPEM(t)) {
-					t.Error("the returned pair differs from the input, want the chain and the key of the input")
+					t.Errorf("the returned pair has the chain of the input: %t, its key: %t, want true and true",
+						p.Chain == client.PEM(), p.Key == client.KeyPEM(t))
 				}
 			})
 		}
@@ -352,7 +353,8 @@ func TestReadServerPairReportsProblem(t *testing.T) {
 			}
 			if tt.chainProblem == "" && (p.Chain != tt.cert.PEM() || p.Key != tt.cert.KeyPEM(t) ||
 				!p.Leaf.Equal(tt.cert.Certificate)) {
-				t.Error("ReadServerPair() = another pair, want the chain, key and leaf of the input")
+				t.Errorf("ReadServerPair() returns the chain of the input: %t, its key: %t, its leaf: %t, want true for all",
+					p.Chain == tt.cert.PEM(), p.Key == tt.cert.KeyPEM(t), p.Leaf.Equal(tt.cert.Certificate))
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func TestTwoTraceparentsStartNewTrace(t *testing.T) {
 	text := "00-" + trace + "-" + parent + "-01"
 	_, span := c.Start(t.Context(), "x", http.Header{"Traceparent": {text, text}})
 	if span.TraceID() == trace || len(span.TraceID()) != len(trace) {
-		t.Errorf("TraceID() with two traceparent headers = %s, want a new one", span.TraceID())
+		t.Errorf("TraceID() with two traceparent headers = %s, want a new one other than %s", span.TraceID(), trace)
 	}
 	span.End(false)
 }
@@ -93,8 +93,9 @@ func TestDisabledTracerAllocatesNothing(t *testing.T) {
 		child.End(false)
 		span.Name("z")
 		if span.Enabled() || span.Parent() != "" || span.TraceID() != "" || spanCtx != ctx {
-			t.Errorf("disabled span: Enabled() = %v, Parent() = %q, TraceID() = %q, want false, empty and the same context",
-				span.Enabled(), span.Parent(), span.TraceID())
+			t.Errorf("disabled span: Enabled() = %t, Parent() = %q, TraceID() = %q, same context: %t, "+
+				"want false, empty, empty and true",
+				span.Enabled(), span.Parent(), span.TraceID(), spanCtx == ctx)
 		}
 		span.End(false)
 		disabled.Flush(spanCtx)

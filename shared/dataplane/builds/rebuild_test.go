@@ -99,7 +99,8 @@ func (fx buildFixture) put(ctx context.Context, name string, buildList ...build)
 				Variables: map[string]string{"ADDRESS": "https://first.example.com"}, Catalog: lenientCatalog{}, Verify: verify,
 			})
 		if err != nil || artifact == nil {
-			return fmt.Errorf("%v, %w", result, err)
+			return fmt.Errorf("compile build %s: artifact created: %t, errors %v, error %v",
+				served.BuildID, artifact != nil, result.Errors, err)
 		}
 		artifact.Buckets = map[string]project.KeyBucket{"kept": {ID: "bckt_1", Name: "kept"}}
 		if b.withoutVariables {
@@ -232,7 +233,7 @@ func TestRebuildChangesOnlyTheFormat(t *testing.T) {
 		}
 		e := fx.engine(t, fx.builder(newer))
 		if r, err := e.Run(t.Context(), id); err != nil || r.Steps > 0 {
-			t.Fatalf("Run() before the update is over: %+v, %v, want no step and no error", r, err)
+			t.Fatalf("Run() before the update is over: steps = %d, error = %v, want 0 and none", r.Steps, err)
 		}
 		time.Sleep(deployments.RebuildDelay)
 		r := finish(t, e, id)
@@ -300,7 +301,8 @@ func TestRebuildRunsOnlyInTheReleaseOfItsFormat(t *testing.T) {
 		before := fx.engine(t, fx.builder(older))
 		r, err := before.Run(t.Context(), first)
 		if err != nil || r.Ended() {
-			t.Fatalf("Run() by the older release = %+v, %v, want an operation that has not ended and no error", r, err)
+			t.Fatalf("Run() by the older release: status = %s, ended: %t, error = %v, want false and none",
+				r.Status, r.Ended(), err)
 		}
 		if id := startRebuild(older, false); id != "" {
 			t.Fatalf("startRebuild(older) after a rollback = %q, want none", id)
@@ -308,8 +310,8 @@ func TestRebuildRunsOnlyInTheReleaseOfItsFormat(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		if r, err = before.Run(t.Context(), first); err != nil || r.Status != operation.Success ||
 			!strings.Contains(r.Message, "another release") {
-			t.Fatalf("Run() by the older release after a rollback = %+v, %v, want success with a message about another release",
-				r, err)
+			t.Fatalf("Run() by the older release after a rollback: status = %s, message = %q, error = %v, want success and a "+
+				"message about another release", r.Status, r.Message, err)
 		}
 		for id, format := range fx.formats(t, allDeployments()...) {
 			if !strings.HasPrefix(format, "1") {

@@ -92,9 +92,9 @@ func TestRefusedBodyDoesNotReachTheHandler(t *testing.T) {
 	x.AddResponseField("X-Limit", "1")
 	if response := route.Run(x); response != refusal || handler.x != nil || onResponseCalls != 1 ||
 		response.Header.Get("X-Limit") != "1" {
-		t.Errorf("Run() status = %d, OnResponse calls = %d, header = %v, handler called: %t, want the refusal, 1, X-Limit "+
-			"and false",
-			response.StatusCode, onResponseCalls, response.Header, handler.x != nil)
+		t.Errorf("Run() returns the refusal: %t, OnResponse calls = %d, header = %v, handler called: %t, want true, 1, "+
+			"X-Limit and false",
+			response == refusal, onResponseCalls, response.Header, handler.x != nil)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestRecorderKeepsHeadsOfOneRequest(t *testing.T) {
 		return conn, func(text string) {
 			go func() { _, _ = io.WriteString(serverEnd, text) }()
 			if _, err := io.ReadFull(conn, make([]byte, len(text))); err != nil {
-				t.Error(err)
+				t.Errorf("ReadFull(%q) error = %v, want none", text, err)
 			}
 		}
 	}
