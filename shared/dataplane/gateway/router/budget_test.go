@@ -13,6 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
+// TestPatternsOverBudgetAreRefused checks which patterns exceed a budget, and that the error contains the budget's name.
 func TestPatternsOverBudgetAreRefused(t *testing.T) {
 	long := "/" + strings.Repeat("a", project.MaxPatternBytes)
 	for _, test := range []struct {
