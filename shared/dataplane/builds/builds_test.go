@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// routes is a valid file of a project, with one route.
 const routes = `{
 	"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
 	"paths": {"/": {"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {
@@ -49,6 +50,7 @@ func archive(content files) []byte {
 	return b.Bytes()
 }
 
+// rootKey is a source with the root key root.
 type rootKey struct{}
 
 func (rootKey) Root(context.Context) ([]byte, error) { return root[:], nil }

@@ -79,7 +79,7 @@ func (s simulatedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob
 }
 
 // scenario returns a scenario with the builds of arrange, and the removal of a deleted deployment's objects.
-func scenario(compiler *project.Compiler, archives archives, temporary string) operationtest.Scenario {
+func scenario(compiler *project.Compiler, archives archiveSet, temporary string) operationtest.Scenario {
 	bucket := blob.NewMemory(time.Now)
 	var table *store.Table
 	var names []string
@@ -122,13 +122,13 @@ func scenario(compiler *project.Compiler, archives archives, temporary string) o
 	}
 }
 
-// archives has packed archives, which are created once for all runs.
-type archives struct{ valid, invalid []byte }
+// archiveSet has packed archives, which are created once for all runs.
+type archiveSet struct{ valid, invalid []byte }
 
 // simulationInputs returns what all runs share: a compiler, the archives, and a folder for temporary files.
-func simulationInputs(t *testing.T) (compiler *project.Compiler, packed archives, temporary string) {
+func simulationInputs(t *testing.T) (compiler *project.Compiler, packed archiveSet, temporary string) {
 	t.Helper()
-	return project.NewCompiler(), archives{
+	return project.NewCompiler(), archiveSet{
 		valid:   archive(files{"config/routes.oas.json": routes}),
 		invalid: archive(files{"config/routes.oas.json": "{}"}),
 	}, inMemory(t)
@@ -160,7 +160,7 @@ func (noBuckets) DefaultBuckets(auth.Owner, string) *keys.DefaultBuckets {
 // arrange uploads archives, starts their builds, which succeed or fail for different
 // reasons, and deletes one of the deployments. Each call has the same results.
 func arrange(
-	ctx context.Context, table *store.Table, bucket *blob.Memory, archives archives,
+	ctx context.Context, table *store.Table, bucket *blob.Memory, archives archiveSet,
 ) (names []string, err error) {
 	source := ids.NewSource(rand.NewChaCha8([32]byte{7}), time.Now)
 	service := deployments.New(installation.Parts{Table: table, Bucket: bucket, IDs: source, Now: time.Now}, noBuckets{})

@@ -42,7 +42,7 @@ func CA(t testing.TB, name string, now time.Time, changes ...Change) Cert {
 	return sign(t, template, nil, changes)
 }
 
-// Intermediate creates an intermediate CA that c signs.
+// Intermediate creates an intermediate CA, and signs it with c.
 func (c Cert) Intermediate(t testing.TB, name string, now time.Time, changes ...Change) Cert {
 	t.Helper()
 	template := template(name, now)
@@ -52,7 +52,7 @@ func (c Cert) Intermediate(t testing.TB, name string, now time.Time, changes ...
 	return cert
 }
 
-// Client creates the certificate of a client that c signs.
+// Client creates the certificate of a client, and signs it with c.
 func (c Cert) Client(t testing.TB, name string, now time.Time, changes ...Change) Cert {
 	t.Helper()
 	template := template(name, now)
@@ -62,7 +62,7 @@ func (c Cert) Client(t testing.TB, name string, now time.Time, changes ...Change
 	return cert
 }
 
-// Server creates the certificate of a server at 127.0.0.1 and localhost that c signs.
+// Server creates the certificate of a server at 127.0.0.1 and localhost, and signs it with c.
 func (c Cert) Server(t testing.TB, now time.Time) Cert {
 	t.Helper()
 	return c.Client(t, "localhost", now, func(x *x509.Certificate) {
@@ -79,8 +79,8 @@ func template(name string, now time.Time) *x509.Certificate {
 	}
 }
 
-// sign creates a key, and a certificate for it that issuer signs. If issuer is nil, the certificate is self-signed. The
-// returned Cert has no chain.
+// sign creates a key and a certificate for it, and signs the certificate with issuer. If issuer is nil, the certificate
+// is self-signed. The returned Cert has no chain.
 func sign(t testing.TB, template *x509.Certificate, issuer *Cert, changes []Change) Cert {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

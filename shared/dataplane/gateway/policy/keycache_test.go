@@ -24,6 +24,7 @@ func (f keysFunc) Verify(ctx context.Context, in BucketRef, key string) (Identit
 
 var errUnknown = fault.New(fault.Unauthenticated, "Authorization Failed")
 
+// newCache returns a cache for about size valid and size invalid keys, and one of its buckets.
 func newCache(f keysFunc, size int) (*KeyCache, *bucket) {
 	c := NewKeyCache(f, size, [32]byte{1}, time.Now)
 	b := c.bucket(BucketRef{AccountID: "a1", Name: "bucket"})

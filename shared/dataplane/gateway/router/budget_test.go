@@ -13,7 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// TestPatternsOverBudgetAreRefused checks which patterns exceed a budget, and that the error contains the budget's name.
+// TestPatternsOverBudgetAreRefused checks which patterns exceed a budget, and that the error contains the name of the
+// budget.
 func TestPatternsOverBudgetAreRefused(t *testing.T) {
 	long := "/" + strings.Repeat("a", project.MaxPatternBytes)
 	for _, test := range []struct {

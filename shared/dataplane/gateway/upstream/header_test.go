@@ -346,8 +346,8 @@ func TestTrailersAreFilledAtEOF(t *testing.T) {
 	}
 }
 
-// TestListedResponseFieldsAreRemoved checks that CleanResponse removes the fields that a Connection field lists, and the
-// other fields of one connection, from the header and from the trailer. It also checks which responses keep a
+// TestListedResponseFieldsAreRemoved checks that CleanResponse removes the fields that a Connection field lists, and
+// the other fields of one connection, from the header and from the trailer. It also checks which responses keep a
 // Content-Length.
 func TestListedResponseFieldsAreRemoved(t *testing.T) {
 	r := &http.Response{

@@ -63,7 +63,7 @@ var origins = []writtenOrigin{
 	{"http://[::1]", "http ::1 80"},
 }
 
-// drawnChain is a generated chain of redirects, with what is expected of each request.
+// drawnChain is a generated chain of redirects, with the expected properties of each request.
 type drawnChain struct {
 	hops       []hop
 	sameOrigin []bool // whether all requests up to this one are to the first origin
