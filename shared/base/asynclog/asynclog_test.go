@@ -35,7 +35,7 @@ func (f *file) Write(p []byte) (int, error) {
 	return f.text.Write(p)
 }
 
-func (f *file) contents() (string, int) {
+func (f *file) contents() (text string, writes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.text.String(), f.writes

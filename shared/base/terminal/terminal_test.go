@@ -123,7 +123,7 @@ func TestManyRequestsAreAggregated(t *testing.T) {
 			}
 		}
 		shown := func() int { return strings.Count(out.String(), "shop.localhost") }
-		end := func() string { return out.String()[max(0, len(out.String())-200):] }
+		tail := func() string { return out.String()[max(0, len(out.String())-200):] }
 
 		logRequests(20, 200, 1)
 		if shown() != 20 {
@@ -139,12 +139,13 @@ func TestManyRequestsAreAggregated(t *testing.T) {
 		synctest.Wait()
 		if !strings.HasSuffix(out.String(), "107 more requests through the gateway in this second: 2xx 100, 5xx 7; the "+
 			"slowest took 40ms; each is in the log file\n") {
-			t.Errorf("output after a second ends with %q, want the summary of 107 more requests", end())
+			t.Errorf("output after a second ends with %q, want the summary of 107 more requests", tail())
 		}
 		logRequests(5, 200, 1) // after a busy second no request is shown individually
 		lines.Flush()
 		if shown() != 20 || !strings.Contains(out.String(), "5 more requests") {
-			t.Errorf("after a busy second: %d lines, output ends with %q, want 20 lines and \"5 more requests\"", shown(), end())
+			t.Errorf("after a busy second: %d lines, output ends with %q, want 20 lines and \"5 more requests\"",
+				shown(), tail())
 		}
 		lines.Flush()
 		time.Sleep(time.Second)

@@ -14,7 +14,9 @@ import (
 )
 
 // certificateStore has two certificates of a project: "one" is enabled for production, and "closed" is not enabled.
-type certificateStore struct{ opened int }
+type certificateStore struct {
+	opened int // number of calls of Unseal
+}
 
 func (*certificateStore) Usable(
 	_ context.Context, _, _ string, kind environment.Kind,

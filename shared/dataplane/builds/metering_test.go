@@ -18,7 +18,7 @@ import (
 
 // fakeMeteringBuckets has one metering bucket. It belongs to account a-1 and is visible only to unrestricted keys.
 type fakeMeteringBuckets struct {
-	requests []string
+	requests []string // the IDs of the requested buckets
 	err      error
 }
 

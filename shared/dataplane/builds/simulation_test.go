@@ -173,7 +173,7 @@ func arrange(
 	}
 	for _, c := range []struct {
 		branch string
-		after  func(key string)
+		after  func(key string) // changes the uploaded object after the build was started; nil for no change
 		body   []byte
 	}{
 		{branch: "good", body: archives.valid},

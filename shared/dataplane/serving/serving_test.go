@@ -59,6 +59,7 @@ func (b *backend) Read(ctx context.Context, keys []store.Key) ([]store.Item, err
 	return items, err
 }
 
+// fixture is a Resolver with its dependencies.
 type fixture struct {
 	t         *testing.T
 	backend   *backend
@@ -67,8 +68,10 @@ type fixture struct {
 	resolver  *serving.Resolver
 }
 
+// name is the name of the deployment whose record a fixture stores.
 const name = "hello-main-0a1b2c3"
 
+// withFixture calls f with a new fixture, in a synctest bubble.
 func withFixture(t *testing.T, f func(*fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +86,7 @@ func withFixture(t *testing.T, f func(*fixture)) {
 	})
 }
 
-// serve stores a deployment's record; "" means that nothing was built yet.
+// serve stores the record of the deployment, which serves this artifact. "" means that nothing was built yet.
 func (fx *fixture) serve(artifact string) {
 	fx.t.Helper()
 	r := deployments.Record{Name: name, Latest: 1}
@@ -95,6 +98,7 @@ func (fx *fixture) serve(artifact string) {
 	}
 }
 
+// delete marks the deployment as deleted.
 func (fx *fixture) delete() {
 	fx.t.Helper()
 	if err := fx.table.Commit(fx.t.Context(),
@@ -180,7 +184,8 @@ func TestCachedResolveReadsNothing(t *testing.T) {
 	})
 }
 
-// TestChangesApplyWithinStaleness changes the served artifact at different times after the last refresh.
+// TestChangesApplyWithinStaleness checks that a new artifact, a deletion and another new artifact apply when Staleness
+// has passed since the change. The first change is made at different times after the last refresh.
 func TestChangesApplyWithinStaleness(t *testing.T) {
 	for _, since := range []int{0, 100, 499, 500, 501, 750, 999, 1000, 1001, 5000} {
 		t.Run(fmt.Sprint(since, " ms after the refresh"), func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// sample has an option of each type that Read supports.
+// sample has options of the kinds that Read supports, except a map.
 type sample struct {
 	By      string          `json:"by" required:"true" enum:"user,ip"`
 	Allowed int64           `json:"allowed" required:"true" minimum:"1" maximum:"100"`

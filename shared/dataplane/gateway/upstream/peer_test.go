@@ -156,20 +156,20 @@ func (c *bufferingConn) Write(p []byte) (int, error) {
 
 // serve plays the server's part over TLS.
 func (s *scriptedServer) serve(raw net.Conn, isFirst bool) {
-	h := &bufferingConn{Conn: raw}
-	conn := tls.Server(h, s.tls)
+	below := &bufferingConn{Conn: raw}
+	conn := tls.Server(below, s.tls)
 	for r := bufio.NewReader(conn); skipRequest(r); isFirst = false {
 		if !isFirst {
 			_, _ = io.WriteString(conn, reply)
 			continue
 		}
 		random := rand.New(rand.NewPCG(s.script.seed, 1))
-		h.buffering = true
+		below.buffering = true
 		for _, record := range splitRandomly(s.script.bytes, random) {
 			_, _ = conn.Write(record)
 		}
-		h.buffering = false
-		for _, segment := range splitRandomly(h.buffer.Bytes(), random) {
+		below.buffering = false
+		for _, segment := range splitRandomly(below.buffer.Bytes(), random) {
 			_, _ = raw.Write(segment)
 		}
 		if s.closeAtEnd {
@@ -203,6 +203,7 @@ type memoryConn struct {
 	closeOnce   sync.Once
 }
 
+// dialMemory returns a memoryConn on which the script is played.
 func (s *scriptedServer) dialMemory(context.Context, string, string) (net.Conn, error) {
 	return &memoryConn{
 		segments: splitRandomly(s.script.bytes, rand.New(rand.NewPCG(s.script.seed, 1))), closeAtEnd: s.closeAtEnd,

@@ -200,6 +200,7 @@ func TestInformationalResponsesAreBounded(t *testing.T) {
 // when it receives another request. After two such failures, the third try uses a new connection.
 func TestAtMostTwoStaleConnectionsAreTried(t *testing.T) {
 	const pooled = 6
+	// fresh counts the requests on new connections, and tried the requests on stale connections.
 	var accepted, fresh, tried atomic.Int32
 	together := make(chan struct{})
 	url, _ := bytesServer(t, func(r *bufio.Reader, conn net.Conn) {
