@@ -81,8 +81,8 @@ func TestFirstOwningSourceServesName(t *testing.T) {
 	}
 }
 
-// TestClientCertIsRequestedIfAccountHasCAs also checks handshakes while the CAs cannot be looked up. Clients are asked
-// for a certificate then too, because a route that needs one refuses clients without it.
+// TestClientCertIsRequestedIfAccountHasCAs checks that clients are asked for a certificate if the account has CAs, and
+// also if the CAs cannot be looked up, because a route that needs a certificate refuses clients without one.
 func TestClientCertIsRequestedIfAccountHasCAs(t *testing.T) {
 	cas := x509.NewCertPool()
 	for name, tt := range map[string]struct {

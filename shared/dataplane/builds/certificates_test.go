@@ -38,8 +38,8 @@ func (*certificateStore) ServingWrites(
 	return nil, true, nil
 }
 
-// TestBuildsFindCertificates checks that a build opens a certificate of two routes only once, and that
-// it reports each route whose certificate it cannot use, without showing the value of a variable.
+// TestBuildsFindCertificates checks that a build opens a certificate of two routes only once. The build reports each
+// route whose certificate it cannot use, and does not show the value of a variable.
 func TestBuildsFindCertificates(t *testing.T) {
 	proxyRoute := func(path, name string) project.Route {
 		options, _ := json.Marshal(map[string]string{"baseUrl": "https://up.test", "mtlsCertificate": name})

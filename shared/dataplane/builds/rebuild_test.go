@@ -136,8 +136,8 @@ func (fx buildFixture) fill(ctx context.Context) error {
 	)
 }
 
-// formats returns a text for each build, by its ID: the format of its artifact and, for an
-// artifact with a variable, whether its value is that of the first build or a changed one.
+// formats returns a text for each build, by the build's ID. The text has the format of the build's artifact. If the
+// artifact has a variable, the text also says whether the value is that of the first build or a changed one.
 func (fx buildFixture) formats(t testing.TB, names ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

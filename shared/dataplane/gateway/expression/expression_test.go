@@ -221,7 +221,8 @@ func TestMissingValueDoesNotChangeThePath(t *testing.T) {
 }
 
 // TestEveryPathSegmentIsKept checks, for generated values, that a resolved path has at least as many segments as its
-// template, even after an upstream has decoded it, cut off the part of each segment after a ";", and merged slashes.
+// template. This is also true after an upstream has decoded the path, cut off the part of each segment after a ";", and
+// merged slashes.
 func TestEveryPathSegmentIsKept(t *testing.T) {
 	resolved := 0
 	rapid.Check(t, func(r *rapid.T) {

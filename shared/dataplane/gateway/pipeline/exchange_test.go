@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 )
 
-// TestInnerExchangeHasTheSameCaller checks which values an inner exchange has from the outer one, that it has no
-// method, path, query and body, and that its changes do not affect the outer one.
+// TestInnerExchangeHasTheSameCaller checks which values an inner exchange has from the outer one. It also checks that
+// the inner exchange has no method, path, query and body, and that its changes do not affect the outer one.
 func TestInnerExchangeHasTheSameCaller(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100, 0)

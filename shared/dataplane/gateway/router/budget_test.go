@@ -144,8 +144,8 @@ func TestRefusedPatternsAreNotAllCompiled(t *testing.T) {
 	}
 }
 
-// TestMatchStepsAreLimited checks, for generated patterns, that a path is matched only if its
-// bytes times all counted steps are within the budget, and that a longer path has no route.
+// TestMatchStepsAreLimited checks, for generated patterns, that a path has a route while its bytes times all counted
+// steps are within the budget. A longer path has no route.
 func TestMatchStepsAreLimited(t *testing.T) {
 	simulations.Sequential(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -171,8 +171,8 @@ func TestDeadlineDoesNotOverrideCanceledContext(t *testing.T) {
 	}
 }
 
-// TestConnectionIsIdleAfterPassedDeadline checks that a connection is usable although the deadline of its last
-// response has passed while it was idle: the deadline must be removed, because a socket can't be checked after it.
+// TestConnectionIsIdleAfterPassedDeadline checks that a connection is usable although the deadline of its last response
+// has passed while it was idle. isIdle must remove the deadline first, because a socket can't be checked after it.
 func TestConnectionIsIdleAfterPassedDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -255,7 +255,8 @@ func (d deadlineRecorder) SetReadDeadline(t time.Time) error {
 }
 
 // TestUnusedTransportsAreRemovedAfterTheirTimeout checks that a transport is removed when it was unused for
-// idleTimeout, and that a transport that was used a nanosecond later is kept until it was unused for idleTimeout, too.
+// idleTimeout. A transport that was used a nanosecond later is kept, and is removed when it was unused for idleTimeout,
+// too.
 func TestUnusedTransportsAreRemovedAfterTheirTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ts transports

@@ -46,7 +46,7 @@ func newRebindingHost(t *testing.T) *rebindingHost {
 	for _, address := range []string{"127.0.0.2", "127.0.0.3", "::1"} {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(address, m.port))
 		if err != nil {
-			t.Logf("nobody listens at %s: %v", address, err)
+			t.Logf("no server listens at %s: %v", address, err)
 			continue
 		}
 		serve(l, &m.refused)

@@ -65,9 +65,8 @@ func forEachTransport(
 	}
 }
 
-// TestRouteTimeoutLimitsTheStartOfTheResponse checks that a late response becomes a
-// 504, that its GET or POST is not sent again, and that its connection of HTTP/1 is
-// not reused, because the next request could get the late response there.
+// TestRouteTimeoutLimitsTheStartOfTheResponse checks that a late response becomes a 504, and that its GET or POST is
+// not sent again. Its connection of HTTP/1 is not reused, because the next request could get the late response there.
 func TestRouteTimeoutLimitsTheStartOfTheResponse(t *testing.T) {
 	forEachTransport(t, func(t *testing.T, s *delayedServer, newRequest func(testing.TB, string) *http.Request) {
 		c := newClient(t, s.options(Options{ResponseTimeout: time.Hour}))
