@@ -18,30 +18,37 @@ import (
 const topicARN = "arn:aws:sns:eu-west-1:123456789012:alarms"
 
 // TestEachAlarmNotifiesTheTopic checks that each alarm in every stack notifies the topic when the alarm begins and when
-// it ends. Without a topic, alarms notify nobody.
+// it ends. Event rules notify the topic of failed releases, and of a disabled or deleted root key. Without a topic,
+// alarms notify nobody and no event rule exists.
 func TestEachAlarmNotifiesTheTopic(t *testing.T) {
 	for name, context := range map[string]map[string]string{"": servicesContext(nil), topicARN: alarmTopicContext} {
 		a, want := synthesize(t, context), "["+name+"]"
-		alarms := a.all("AWS::CloudWatch::Alarm")
-		if len(alarms) < 50 {
-			t.Fatalf("topic %q: the stacks have %d alarms, want at least 50", name, len(alarms))
-		}
-		for id, alarm := range alarms {
-			for _, property := range []string{"AlarmActions", "OKActions"} {
-				actions, _ := alarm.Properties[property].([]any)
-				if got := fmt.Sprint(actions); got != want {
-					t.Errorf("%s of %s are %s, want %s", property, id, got, want)
+		alarms := 0
+		for file, stack := range a.stacks { // alarms of different services have the same logical ids
+			for id, alarm := range stack.Resources {
+				if alarm.Type != "AWS::CloudWatch::Alarm" {
+					continue
+				}
+				alarms++
+				for _, property := range []string{"AlarmActions", "OKActions"} {
+					actions, _ := alarm.Properties[property].([]any)
+					if got := fmt.Sprint(actions); got != want {
+						t.Errorf("%s of %s in %s are %s, want %s", property, id, file, got, want)
+					}
 				}
 			}
 		}
+		if alarms < 50 {
+			t.Fatalf("topic %q: the stacks have %d alarms, want at least 50", name, alarms)
+		}
 		rules := a.all("AWS::Events::Rule")
 		if want := map[bool]int{true: 3}[name != ""]; len(rules) != want {
-			t.Errorf("the stacks have %d event rules, want %d", len(rules), want)
+			t.Errorf("topic %q: the stacks have %d event rules, want %d", name, len(rules), want)
 		}
 		patterns := map[string]any{}
 		for _, r := range rules {
 			if get(r.Properties, "Targets", 0, "Arn") != name {
-				t.Errorf("target of the event rule %v, want the topic %q", r.Properties, name)
+				t.Errorf("event rule = %v, want the target %q", r.Properties, name)
 			}
 			patterns[render(get(r.Properties, "EventPattern", "source", 0))] = get(r.Properties, "EventPattern")
 		}
@@ -129,6 +136,8 @@ func TestSilentFailuresHaveAlarms(t *testing.T) {
 // hashSuffix matches the suffix that the CDK adds to the name of a resource within a construct.
 var hashSuffix = regexp.MustCompile(`[0-9A-F]{8}$`)
 
+// alarmTable matches the table of alarms in docs/aws.md, between two comments of the page. Its groups are these
+// comments.
 var alarmTable = regexp.MustCompile(`(?s)(<!-- table: alarms -->\n).*?(<!-- end of the table -->)`)
 
 // TestAlarmsAreDocumented checks that docs/aws.md has a row for each alarm, with when it rings and what to do.

@@ -78,9 +78,10 @@ func (a assembly) dimensionValues() map[string][]any {
 	return out
 }
 
-// TestAlarmsCanFire checks four properties of each alarm. Its metrics are published, and its threshold is one that the
-// metric can reach. It does not ring without data, unless it is about missing data. It does not look back further than
-// CloudWatch can.
+// TestAlarmsCanFire checks each alarm. Its metrics are published, and its functions, APIs and stages exist. Missing
+// data does not make it ring, unless the alarm has a lower bound. It does not look back further than CloudWatch can.
+// The alarms of zeroThresholdMetrics ring above 0, and those of IteratorAge and of utilizations have thresholds that
+// the metric can reach.
 func TestAlarmsCanFire(t *testing.T) {
 	const hour, day, week = 3600.0, 24 * 3600.0, 7 * 24 * 3600.0
 	a := synthesize(t, servicesContext(nil))
@@ -131,7 +132,8 @@ func TestAlarmsCanFire(t *testing.T) {
 	}
 }
 
-// TestReleaseAlarmsFireDuringTheCanary checks that each alarm that stops a release rings before the canary ends.
+// TestReleaseAlarmsFireDuringTheCanary checks that the alarms that stop a release ring before the canary ends: those of
+// each function, and those of the gateway's own faults and of the management API's 5xx responses.
 func TestReleaseAlarmsFireDuringTheCanary(t *testing.T) {
 	a := synthesize(t, servicesContext(nil))
 	names := map[string]string{"the processes": "GatewayFaults", "operations of an API": "ApiApiServerErrors"}
@@ -159,8 +161,8 @@ func TestReleaseAlarmsFireDuringTheCanary(t *testing.T) {
 	}
 }
 
-// TestFailuresOfInfrequentCallsFireAlarms checks functions with a cron schedule. A function that is called once an hour
-// never fails in three minutes in a row, so one failure must be enough.
+// TestFailuresOfInfrequentCallsFireAlarms checks functions with a cron schedule. Such a function never fails in three
+// minutes in a row, because it is called once an hour or less. So one failure must be enough for its alarm.
 func TestFailuresOfInfrequentCallsFireAlarms(t *testing.T) {
 	checked := 0
 	for _, f := range functionSpecs(settingsFor(t, servicesContext(nil))) {
@@ -176,6 +178,6 @@ func TestFailuresOfInfrequentCallsFireAlarms(t *testing.T) {
 		}
 	}
 	if checked == 0 {
-		t.Error("no function has a schedule of hours, want one: otherwise remove this test")
+		t.Error("no function has a cron schedule, want one: otherwise remove this test")
 	}
 }

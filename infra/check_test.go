@@ -59,23 +59,23 @@ func TestCheckSummaryMatchesGolden(t *testing.T) {
 	golden.Equal(t, "testdata/check.txt", out.String())
 }
 
-// TestCheckRoleReadsOnlyItsKey checks that the function's role allows only reading the key and writing the log, and
-// that the schedule's role allows only calling the function. The check calls the installation like any client with a
-// key.
+// TestCheckRoleReadsOnlyItsKey checks that the roles of the check's function and of its schedule allow only actions of
+// SSM, CloudWatch Logs and Lambda, without wildcards. The actions of SSM are only for the parameter with the key: the
+// check calls the installation like any client with a key.
 func TestCheckRoleReadsOnlyItsKey(t *testing.T) {
 	for role, statements := range synthesizeCheck(t, nil).grants() {
 		for _, s := range statements {
 			for _, action := range s.actions {
 				for _, arn := range s.resources {
 					if strings.Contains(action+arn, "*") {
-						t.Errorf("%s may %s on %s, want one resource", role, action, arn)
+						t.Errorf("%s may %s on %s, want an action and a resource without a wildcard", role, action, arn)
 					}
 					if strings.HasPrefix(action, "ssm:") &&
 						arn != "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/gatewright/dev/check-key" {
 						t.Errorf("%s may %s on %s, want the parameter with the key", role, action, arn)
 					}
 					if service, _, _ := strings.Cut(action, ":"); !slices.Contains([]string{"ssm", "logs", "lambda"}, service) {
-						t.Errorf("%s may %s, want parameter, log and the call of the schedule alone", role, action)
+						t.Errorf("%s may %s, want only actions of ssm, logs and lambda", role, action)
 					}
 				}
 			}
@@ -118,8 +118,9 @@ func TestCheckUsesPublicAddresses(t *testing.T) {
 	}
 }
 
-// TestCheckStackIsInCheckRegion checks the region of the check's stack, the order of the stacks, and that the
-// installation's template records the region. An installation without a check records none.
+// TestCheckStackIsInCheckRegion checks the region of the check's stack, that this stack is deployed after the
+// installation, and that the installation's template records the region. An installation without checkRegion has no
+// stack for a check and records no region.
 func TestCheckStackIsInCheckRegion(t *testing.T) {
 	s := settingsFor(t, minimalContext(map[string]string{"checkRegion": checkRegion, "alarmEmail": email}))
 	a := assemble(t, func(app awscdk.App) {
@@ -158,8 +159,11 @@ func TestCheckStackIsInCheckRegion(t *testing.T) {
 	for file, raw := range assemble(t, func(app awscdk.App) {
 		newCheck(app, withoutCheck, newInstallation(app, withoutCheck, fewFunctions(withoutCheck), nil))
 	}).raw {
-		if strings.Contains(file, "check") || strings.Contains(string(raw), removals.CheckRegionKey) {
-			t.Errorf("%s is a check's template or has a check's region, want neither without checkRegion", file)
+		if strings.Contains(file, "check") {
+			t.Errorf("the installation without checkRegion has the template %s, want no template of a check", file)
+		}
+		if strings.Contains(string(raw), removals.CheckRegionKey) {
+			t.Errorf("%s has %s, want none without checkRegion", file, removals.CheckRegionKey)
 		}
 	}
 }
@@ -183,18 +187,18 @@ func TestCheckFollowsCreationRules(t *testing.T) {
 }
 
 // TestCheckAlarmsNotifyTopicsInCheckRegion checks that the check's alarms notify topics in the check's region, and that
-// they ring if no check runs.
+// the alarm on ChecksPassed rings if no check runs.
 func TestCheckAlarmsNotifyTopicsInCheckRegion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		context map[string]string
 		topics  []string
 	}{
-		"an address": {map[string]string{"alarmTopic": topicARN}, []string{"${AlarmTopic}"}},
-		"a topic": {
+		"email address": {map[string]string{"alarmTopic": topicARN}, []string{"${AlarmTopic}"}},
+		"topic": {
 			map[string]string{"alarmTopic": topicARN, "alarmEmail": "", "checkTopic": checkTopic},
 			[]string{checkTopic},
 		},
-		"an address and a topic": {
+		"email address and topic": {
 			map[string]string{"checkTopic": checkTopic, "monthlyBudget": "10"},
 			[]string{checkTopic, "${AlarmTopic}"},
 		},
@@ -209,7 +213,7 @@ func TestCheckAlarmsNotifyTopicsInCheckRegion(t *testing.T) {
 			}
 			if r.Properties["MetricName"] == telemetry.ChecksPassed && (r.Properties["TreatMissingData"] != "breaching" ||
 				r.Properties["EvaluationPeriods"] != 3.0) {
-				t.Errorf("%s: alarm %s = %v, want it to fire after three minutes without a check", name, id, r.Properties)
+				t.Errorf("%s: alarm %s = %v, want missing data to be breaching, and 3 evaluation periods", name, id, r.Properties)
 			}
 		}
 		if len(alarms) != 3 {
@@ -221,7 +225,8 @@ func TestCheckAlarmsNotifyTopicsInCheckRegion(t *testing.T) {
 	}
 }
 
-// TestInvalidCheckSettingsAreRefused checks that each error is one line that says what to do.
+// TestInvalidCheckSettingsAreRefused checks the error of each invalid setting of the check, and that valid settings are
+// accepted.
 func TestInvalidCheckSettingsAreRefused(t *testing.T) {
 	const region = `, "checkRegion": "eu-central-1"`
 	for name, tt := range map[string]struct{ file, want string }{
@@ -238,15 +243,15 @@ func TestInvalidCheckSettingsAreRefused(t *testing.T) {
 			region,
 			"checkRegion notifies nobody without alarmEmail or checkTopic, a topic of SNS in eu-central-1",
 		},
-		"a topic of the other region": {
+		"alarmTopic without alarmEmail": {
 			`, "alarmTopic": "` + topicARN + `"` + region,
 			"checkRegion notifies nobody without alarmEmail or checkTopic",
 		},
-		"a topic of a third region": {
+		"checkTopic in a third region": {
 			`, "checkTopic": "arn:aws:sns:us-east-1:123456789012:alarms"` + region,
 			"checkTopic is of us-east-1, and checkRegion is eu-central-1",
 		},
-		"a topic without a check": {
+		"checkTopic without checkRegion": {
 			`, "checkTopic": "` + checkTopic + `"`,
 			"checkTopic is for alarms in another region",
 		},

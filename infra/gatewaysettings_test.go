@@ -17,7 +17,8 @@ func bothTargets(overrides map[string]string) map[string]string {
 	return out
 }
 
-// invalidServiceSettings are contexts with an invalid setting of a service, and a part of the error.
+// invalidServiceSettings are contexts whose settings of the gateway are invalid or contradict each other, and a part of
+// the error.
 var invalidServiceSettings = map[string]struct {
 	context map[string]string
 	want    string
@@ -140,12 +141,13 @@ var invalidServiceSettings = map[string]struct {
 	},
 }
 
-// TestInvalidServiceSettingsAreRefused checks that each invalid setting causes an error of one line.
+// TestInvalidServiceSettingsAreRefused checks that each invalid setting causes an error of one line. Processes need no
+// certificate of ACM, so a context without one is valid.
 func TestInvalidServiceSettingsAreRefused(t *testing.T) {
 	for name, tt := range invalidServiceSettings {
 		_, err := settingsFrom(tt.context)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: settingsFrom() error = %v, want one line with %s", name, err, tt.want)
+			t.Errorf("%s: settingsFrom() error = %v, want one line with %q", name, err, tt.want)
 		}
 	}
 	if _, err := settingsFrom(map[string]string{"gateway": "container", "gatewayDomain": "apis.example.com"}); err != nil {
@@ -186,10 +188,11 @@ const (
 	removeHint  = "or say REMOVE=gateway"
 )
 
-// gatewayChanges are changes from one context to another, and the refusals of the deployment.
+// gatewayChanges are changes from one context to another, and the refusals of their deployment. A nil context has only
+// the minimal settings.
 var gatewayChanges = []struct {
 	from, to map[string]string
-	want     []string // a part of each line
+	want     []string // a part of each refusal
 }{
 	{map[string]string{"gateway": "lambda"}, map[string]string{"gateway": "both"}, nil},
 	{map[string]string{"gateway": "container"}, map[string]string{"gateway": "both"}, nil},
@@ -258,17 +261,19 @@ var gatewayChanges = []struct {
 	},
 }
 
-// TestGatewayModeChangesGoThroughBoth checks that no deployment removes a target of gateways while it is the only one,
-// or while DNS records send clients to it.
+// TestGatewayModeChangesGoThroughBoth checks which changes of the gateway's targets, network, domain and DNS records a
+// deployment refuses. No deployment removes a target while it is the only one, or while DNS records send clients to it,
+// even if the operator allows all removals. Any other removal is refused only until the operator allows it.
 func TestGatewayModeChangesGoThroughBoth(t *testing.T) {
 	for _, tt := range gatewayChanges {
 		lines := removals.Refusals(removals.Diff(stackOfContext(t, tt.from), stackOfContext(t, tt.to)), nil,
 			"infra/stages/dev.json")
 		if !slices.EqualFunc(lines, tt.want, strings.Contains) {
-			t.Errorf("Refusals(from %v to %v) = %q, want %q", tt.from, tt.to, lines, tt.want)
+			t.Errorf("Refusals(from %v to %v) = %q, want lines with %q", tt.from, tt.to, lines, tt.want)
 		}
 		allowed := removals.Refusals(removals.Diff(stackOfContext(t, tt.from), stackOfContext(t, tt.to)),
 			[]string{"gateway", "gatewayDomain", "hostedZone"}, "infra/stages/dev.json")
+		// A refusal that requires another setting of the gateway remains. The others are only about removals.
 		stillRefused := len(tt.want) > 0 && strings.Contains(tt.want[0], "say gateway")
 		if stillRefused != (len(allowed) > 0) {
 			t.Errorf("Refusals(from %v to %v, all allowed) = %q, want a refusal: %v", tt.from, tt.to, allowed, stillRefused)

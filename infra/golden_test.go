@@ -15,7 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/golden"
 )
 
-// deployedRoute is a route in the template.
+// deployedRoute is a route in the template. The name of its API has no prefix with the product and the stage. function
+// is the reference to the ARN of its function.
 type deployedRoute struct {
 	api, method, path, function string
 }
@@ -52,7 +53,8 @@ func (a assembly) routes(t *testing.T) []deployedRoute {
 }
 
 // TestFunctionSummariesMatchGolden compares a summary of each function with a golden file: its settings, its callers,
-// its permissions and its alarms. A new function adds a file and changes no other file.
+// its permissions and its alarms. A new function adds a file and changes no other file. Each route must have a
+// function, and each golden file must belong to one.
 func TestFunctionSummariesMatchGolden(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	specs := allFunctions(settingsFor(t, minimalContext(nil)))
@@ -148,8 +150,8 @@ func (a assembly) callers(t *testing.T) []caller {
 }
 
 // owner returns the name of the function to which a resource belongs, or "" if it belongs to the whole installation. A
-// resource belongs to a function if the resource's logical id begins with the function's name. Other permissions and
-// methods belong to the function to which they refer.
+// resource belongs to the function with the longest name with which the resource's logical id begins. Other permissions
+// and methods belong to the function to which they refer.
 func owner(id string, r resource, specs []functionSpec) string {
 	found := ""
 	for _, f := range specs {
@@ -216,8 +218,8 @@ func (a assembly) countResources(out *strings.Builder, matches func(function str
 	}
 }
 
-// TestEveryOperationHasARouteToItsFunction follows each operation's path through the template as API Gateway does: a
-// literal part is tried first, then the variable, and then the greedy variable.
+// TestEveryOperationHasARouteToItsFunction checks that the first route that matches an operation calls the operation's
+// function. The routes are sorted, so that literal parts come before variables. API Gateway prefers literal parts too.
 func TestEveryOperationHasARouteToItsFunction(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	routes := a.routes(t)
@@ -239,7 +241,8 @@ func TestEveryOperationHasARouteToItsFunction(t *testing.T) {
 	}
 }
 
-// routeMatches reports whether a route matches a path.
+// routeMatches reports whether a route matches the path of an operation, both split at slashes. A variable of the route
+// matches only a variable, or a part with a dollar sign. A greedy variable matches one or more parts of any kind.
 func routeMatches(route, path []string) bool {
 	for i, part := range route {
 		if part == greedyVariable {
@@ -256,8 +259,8 @@ func routeMatches(route, path []string) bool {
 	return len(route) == len(path)
 }
 
-// TestPathsSatisfyAPIGateway checks that each path has at most one variable below it. No part may have a dollar sign,
-// which an emulator refuses, or one of the two names that API Gateway reserves.
+// TestPathsSatisfyAPIGateway checks that each path has at most one variable directly below it. No part may have a
+// dollar sign, which an emulator refuses. No path may be one of the two that API Gateway reserves.
 func TestPathsSatisfyAPIGateway(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	children := map[string]string{}
@@ -287,7 +290,9 @@ type statement struct {
 	keyPrefixes []string
 }
 
-// grants returns the statements of each role, by the reference to the role.
+// grants returns the statements of each role, by the reference to the role. They are from the policies of the role and
+// from the role's first inline policy. all merges the roles and policies of services, so call grants for one service's
+// stack.
 func (a assembly) grants() map[string][]statement {
 	out := map[string][]statement{}
 	for _, p := range a.all("AWS::IAM::Policy") {
@@ -330,7 +335,8 @@ var actionsWithoutResource = []string{
 }
 
 // TestGrantsHaveNoWildcards checks that no role may do all actions of a service, or an action on all resources if the
-// action supports named resources. Only the function that rotates the root key may scan the table.
+// action supports named resources. A wildcard at the end of a resource's name stands for a whole part of the name. Only
+// the function that rotates the root key may scan the table.
 func TestGrantsHaveNoWildcards(t *testing.T) {
 	var scan []string
 	for _, f := range functionSpecs(settingsFor(t, servicesContext(nil))) {
@@ -341,20 +347,31 @@ func TestGrantsHaveNoWildcards(t *testing.T) {
 	if !slices.Equal(scan, []string{"${OperationsRole}"}) {
 		t.Errorf("roles that may scan the table = %v, want OperationsRole alone, for the rotation of the root key", scan)
 	}
-	for role, statements := range synthesize(t, servicesContext(nil)).grants() {
-		for _, s := range statements {
-			for _, action := range s.actions {
-				if strings.Contains(action, "*") || action == "dynamodb:Scan" && !slices.Contains(scan, role) {
-					t.Errorf("%s may %s, want no wildcard and no undeclared scan", role, action)
-				}
-				for _, r := range s.resources {
-					if r == "*" && !slices.Contains(actionsWithoutResource, action) {
-						t.Errorf("%s may %s on every resource, want named resources", role, action)
-					}
-					if strings.HasSuffix(r, "*") && r != "*" && !strings.HasSuffix(r, "/*") && !strings.HasSuffix(r, ":*") {
-						t.Errorf("%s may %s on %s, want a wildcard for a whole part of the name only", role, action, r)
-					}
-				}
+	for file, stack := range synthesize(t, servicesContext(nil)).stacks { // roles of services have the same logical ids
+		for role, statements := range (assembly{stacks: map[string]template{file: stack}}).grants() {
+			for _, s := range statements {
+				s.checkWildcards(t, role, slices.Contains(scan, role))
+			}
+		}
+	}
+}
+
+// checkWildcards checks that a statement of a role has no wildcard that TestGrantsHaveNoWildcards forbids.
+func (s statement) checkWildcards(t *testing.T, role string, mayScan bool) {
+	t.Helper()
+	for _, action := range s.actions {
+		if strings.Contains(action, "*") {
+			t.Errorf("%s may %s, want an action without a wildcard", role, action)
+		}
+		if action == "dynamodb:Scan" && !mayScan {
+			t.Errorf("%s may %s, want no undeclared scan", role, action)
+		}
+		for _, r := range s.resources {
+			if r == "*" && !slices.Contains(actionsWithoutResource, action) {
+				t.Errorf("%s may %s on every resource, want named resources", role, action)
+			}
+			if strings.HasSuffix(r, "*") && r != "*" && !strings.HasSuffix(r, "/*") && !strings.HasSuffix(r, ":*") {
+				t.Errorf("%s may %s on %s, want a wildcard for a whole part of the name only", role, action, r)
 			}
 		}
 	}

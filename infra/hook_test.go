@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/functions/releasecheck"
 )
 
-// hooks returns the hook's function name for each alias that CodeDeploy moves, by the alias's name.
+// hooks returns the name of the hook's function for each alias that has a release hook, by the alias's address.
 func (c creationOrder) hooks() map[string]string {
 	out := map[string]string{}
 	for address, r := range c.all("AWS::Lambda::Alias") {
@@ -133,8 +133,8 @@ func policyStatements(role resource) (out []any) {
 	return out
 }
 
-// TestHookIsNotReleasedThroughCodeDeploy checks that CodeDeploy does not release the hook, because the hook would have
-// to check itself.
+// TestHookIsNotReleasedThroughCodeDeploy checks that CodeDeploy does not release the hook: otherwise the hook would
+// have to check itself. The hook exists only in AWS, and reserves no concurrency.
 func TestHookIsNotReleasedThroughCodeDeploy(t *testing.T) {
 	for name, context := range map[string]map[string]string{
 		"canary": nil, "no canary": unreservedContext,
@@ -143,7 +143,7 @@ func TestHookIsNotReleasedThroughCodeDeploy(t *testing.T) {
 		a := synthesize(t, minimalContext(context))
 		hook := a.find(logicalID(releasecheck.Function.Name) + "Function")
 		if (hook.Type != "") != (context["emulator"] == "") {
-			t.Errorf("%s: the hook is %q, want one in AWS alone", name, hook.Type)
+			t.Errorf("%s: the hook exists: %v, want %v: only in AWS", name, hook.Type != "", hook.Type == "")
 		}
 		if hook.Properties["ReservedConcurrentExecutions"] != nil {
 			t.Errorf("%s: the hook reserves %v calls at once, want none", name, hook.Properties["ReservedConcurrentExecutions"])
@@ -158,8 +158,8 @@ func TestHookIsNotReleasedThroughCodeDeploy(t *testing.T) {
 	}
 }
 
-// TestEveryFunctionIsInOneList checks that each folder for which make builds a binary is in one of the lists that
-// deploy it.
+// TestEveryFunctionIsInOneList checks that each folder for which make builds a binary is in exactly one of the lists
+// that deploy it. The package functions must not import those of awsOnly.
 func TestEveryFunctionIsInOneList(t *testing.T) {
 	lists := map[string]int{}
 	for _, g := range functions.Groups() {

@@ -186,7 +186,7 @@ func (a assembly) retainedResources(t *testing.T) (out []retainedResource) {
 	return out
 }
 
-// lostResources returns a line for each resource that an update would lose.
+// lostResources returns a line for each resource that an update would lose. Deleted resources in before are not lost.
 func lostResources(before, after []retainedResource) (out []string) {
 	for _, r := range before {
 		i := slices.IndexFunc(after, r.sameAs)
@@ -247,7 +247,8 @@ gone installation Queue AWS::SQS::Queue {}
 Relay Balancer AWS::ElasticLoadBalancingV2::LoadBalancer {"Name":"relay"}
 `
 	for name, tc := range map[string]struct {
-		// The update replaces the first occurrence of old in baseline with the text of replacement.
+		// The update replaces the first occurrence of old in baseline with the text of replacement. An empty old stands for
+		// the beginning of baseline.
 		old, replacement string
 		want             string // "" for accepted updates
 	}{
@@ -307,8 +308,8 @@ Relay Balancer AWS::ElasticLoadBalancingV2::LoadBalancer {"Name":"relay"}
 	}
 }
 
-// TestSettingsMoveNoRetainedResource checks that no setting moves or replaces a resource that exists without the
-// setting.
+// TestSettingsMoveNoRetainedResource checks that an installation with few settings loses no retained resource if all
+// settings of fullContext are added.
 func TestSettingsMoveNoRetainedResource(t *testing.T) {
 	all := synthesize(t, fullContext()).retainedResources(t)
 	for name, context := range map[string]map[string]string{

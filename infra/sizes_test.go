@@ -126,14 +126,16 @@ func compactJSON(t *testing.T, raw []byte) []byte {
 	return out
 }
 
+// sizeTable matches the table of sizes in docs/scaling.md, between two comments of the page. Its groups are these
+// comments.
 var sizeTable = regexp.MustCompile(`(?s)(<!-- table: sizes -->\n).*?(<!-- end of the table -->)`)
 
 // compareSizes checks that the sizes of the grown installation a are below the quotas. It compares the table in
 // docs/scaling.md with the current and the grown sizes.
 func compareSizes(t *testing.T, a assembly, specs []functionSpec) {
 	t.Helper()
-	now := settingsFor(t, servicesContext(nil))
-	today, grown := sizesOf(t, synthesize(t, servicesContext(nil)), functionSpecs(now)), sizesOf(t, a, specs)
+	settings := settingsFor(t, servicesContext(nil))
+	today, grown := sizesOf(t, synthesize(t, servicesContext(nil)), functionSpecs(settings)), sizesOf(t, a, specs)
 	lines := []string{"| what | today | grown | AWS takes | price when grown |", "|---|--:|--:|--:|--:|"}
 	for i, s := range grown {
 		quota := "as many"
@@ -160,7 +162,7 @@ func compareSizes(t *testing.T, a assembly, specs []functionSpec) {
 	}))
 }
 
-// TestSizePricesMatchTheCosts compares the prices here with those in docs/cost.md.
+// TestSizePricesMatchTheCosts compares alarmPrice and metricPrice with the prices in docs/cost.md.
 func TestSizePricesMatchTheCosts(t *testing.T) {
 	text, err := os.ReadFile("../docs/cost.md")
 	if err != nil {

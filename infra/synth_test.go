@@ -48,7 +48,7 @@ type template struct {
 
 // assembly is the output of the CDK for an installation.
 type assembly struct {
-	dir string // the folder of the output, "" after it is deleted
+	dir string // the folder of the output, or "" if the assembly is cached: the folder is then deleted
 	// raw has the templates as the CDK wrote them, by the names of their files.
 	raw map[string][]byte
 	// stacks has the stacks by the names of their files, including the installation's own.
@@ -65,7 +65,8 @@ func minimalContext(overrides map[string]string) map[string]string {
 	return out
 }
 
-// settingsFor returns the settings of a context. Its folder of assets has empty files in place of the binaries.
+// settingsFor returns the settings of a context. The folder of assets is temporary. It has empty files in place of the
+// binaries.
 func settingsFor(t *testing.T, context map[string]string) Settings {
 	t.Helper()
 	s, err := settingsFromContext(func(name string) any {
@@ -113,7 +114,8 @@ func writeAsset(t *testing.T, s Settings, function string) {
 }
 
 // synthesize returns the installation of a context. Contexts with the same settings share one installation, which is
-// synthesized only once. Tests must not change the installation, and its folder is deleted.
+// synthesized only once. Tests must not change the installation. It has no folder (dir), because the folder is deleted
+// at the end of the test that synthesized it.
 func synthesize(t *testing.T, context map[string]string) assembly {
 	t.Helper()
 	return synthesizeCached(t, context, "all", functionSpecs)
@@ -257,7 +259,8 @@ func replace(v any, values map[string]any) any {
 	return v
 }
 
-// find returns a resource by its logical id, from any stack.
+// find returns a resource by its logical id, from any stack, or a resource without a type if there is none. If several
+// stacks have the logical id, as the stacks of services do, it returns any of these resources.
 func (a assembly) find(id string) resource {
 	for _, s := range a.stacks {
 		if r, ok := s.Resources[id]; ok {
@@ -267,7 +270,8 @@ func (a assembly) find(id string) resource {
 	return resource{}
 }
 
-// all returns the resources of a type in all stacks, by their logical ids.
+// all returns the resources of a type in all stacks, by their logical ids. If several stacks have a logical id, as the
+// stacks of services do, it returns only one of these resources.
 func (a assembly) all(kind string) map[string]resource {
 	out := map[string]resource{}
 	for _, s := range a.stacks {
@@ -280,7 +284,7 @@ func (a assembly) all(kind string) map[string]resource {
 	return out
 }
 
-// only returns the only resource of a type.
+// only returns the only resource of a type. It fails the test if there are more, or none.
 func (a assembly) only(t *testing.T, kind string) resource {
 	t.Helper()
 	found := a.all(kind)

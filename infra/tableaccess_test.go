@@ -21,8 +21,8 @@ func gatewayFunction(t *testing.T) functions.Function {
 	return all[i]
 }
 
-// tableAccessByRole returns the declared table access of each function and service, by the name of its policy.
-func tableAccessByRole(s Settings) map[string]store.TableAccess {
+// tableAccessByPolicy returns the declared table access of each function and service, by the name of its policy.
+func tableAccessByPolicy(s Settings) map[string]store.TableAccess {
 	out := map[string]store.TableAccess{}
 	for _, f := range functionSpecs(s) {
 		out[logicalID(f.name)+"Policy"] = f.access
@@ -35,10 +35,10 @@ func tableAccessByRole(s Settings) map[string]store.TableAccess {
 
 // TestEveryRoleIsLimitedToItsTableAccess checks the roles of functions and of tasks. Every statement about items of the
 // table must have a condition with exactly the declared key patterns. Only roles that declare a scan can scan the
-// table.
+// table. The gateway writes no entity that accounts create.
 func TestEveryRoleIsLimitedToItsTableAccess(t *testing.T) {
 	a := synthesize(t, servicesContext(nil))
-	limits := tableAccessByRole(settingsFor(t, servicesContext(nil)))
+	limits := tableAccessByPolicy(settingsFor(t, servicesContext(nil)))
 	counts := map[string]int{}
 	for file, stack := range a.stacks {
 		for id, p := range stack.Resources {
@@ -120,8 +120,9 @@ func checkTableAccess(t *testing.T, id string, statement any, access store.Table
 	}
 }
 
-// TestScansAreDeclared checks that exactly the functions that use a scan declare it. A condition cannot limit a scan,
-// because a scan has no partition key.
+// TestScansAreDeclared checks that exactly the functions that use a scan declare it, and that no service does. A
+// condition cannot limit a scan, because a scan has no partition key. IAM must be able to limit the actions of all
+// other uses of functions to key prefixes.
 func TestScansAreDeclared(t *testing.T) {
 	for _, f := range functionSpecs(settingsFor(t, servicesContext(nil))) {
 		if scans := slices.Contains(f.uses, api.ScanTable); scans != f.access.Scans {
@@ -144,9 +145,9 @@ func TestScansAreDeclared(t *testing.T) {
 }
 
 // TestGrantWithoutKeyPrefixPanics checks that no template is created if a role accesses items without declared key
-// prefixes.
+// prefixes. The same holds for an undeclared scan, for an unknown action, and for a scan with any other action.
 func TestGrantWithoutKeyPrefixPanics(t *testing.T) {
-	some := store.TableAccess{Reads: []store.KeyPrefix{"a"}, Writes: []store.KeyPrefix{"a"}}
+	declared := store.TableAccess{Reads: []store.KeyPrefix{"a"}, Writes: []store.KeyPrefix{"a"}}
 	for name, test := range map[string]struct {
 		actions []any
 		access  store.TableAccess
@@ -156,17 +157,17 @@ func TestGrantWithoutKeyPrefixPanics(t *testing.T) {
 			[]any{"dynamodb:PutItem"},
 			store.TableAccess{Reads: []store.KeyPrefix{"a"}},
 		},
-		"undeclared scan": {[]any{"dynamodb:Scan"}, some},
-		"unknown action":  {[]any{"dynamodb:PartiQLSelect"}, some},
+		"undeclared scan": {[]any{"dynamodb:Scan"}, declared},
+		"unknown action":  {[]any{"dynamodb:PartiQLSelect"}, declared},
 		"another action with a scan": {
 			[]any{"dynamodb:DeleteTable", "dynamodb:Scan"},
-			some.Union(store.TableAccess{Scans: true}),
+			declared.Union(store.TableAccess{Scans: true}),
 		},
 	} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("grant for %s does not panic, want a panic", name)
+					t.Errorf("tableStatements(%s) does not panic, want a panic", name)
 				}
 			}()
 			tableStatements(test.actions, test.access, "table")
@@ -174,7 +175,8 @@ func TestGrantWithoutKeyPrefixPanics(t *testing.T) {
 	}
 }
 
-// TestPoliciesFitIntoARole checks the limit of IAM: 10,240 characters for a role's own policies, without white space.
+// TestPoliciesFitIntoARole checks that each policy has at most three quarters of IAM's limit: 10,240 characters for a
+// role's own policies, without white space.
 func TestPoliciesFitIntoARole(t *testing.T) {
 	const maxCharacters = 10_240
 	for id, n := range policySizes(t, synthesize(t, servicesContext(nil))) {
