@@ -45,7 +45,7 @@ func (a assembly) stackIDs() map[string]string {
 	return out
 }
 
-// apiResources returns the resources of both APIs, sorted.
+// apiResources returns the resources of API Gateway except deployments, sorted.
 func (a assembly) apiResources(t *testing.T) []apiResource {
 	t.Helper()
 	stackIDs := a.stackIDs()

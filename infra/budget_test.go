@@ -14,10 +14,10 @@ func TestBudgetNotifiesEachTopic(t *testing.T) {
 		a      assembly
 		topics []string
 	}{
-		"an address": {synthesize(t, fullContext()), []string{"${AlarmTopic}"}},
-		"a topic": {synthesizeFew(t,
+		"email address": {synthesize(t, fullContext()), []string{"${AlarmTopic}"}},
+		"topic": {synthesizeFew(t,
 			minimalContext(map[string]string{"alarmTopic": topicARN, "monthlyBudget": "100"})), []string{topicARN}},
-		"an address and a topic": {
+		"email address and topic": {
 			synthesizeFew(t,
 				minimalContext(map[string]string{"alarmTopic": topicARN, "alarmEmail": email, "monthlyBudget": "100"})),
 			[]string{"${AlarmTopic}", topicARN},
@@ -32,7 +32,7 @@ func TestBudgetNotifiesEachTopic(t *testing.T) {
 					get(properties, "BudgetLimit", "Amount"), get(properties, "BudgetLimit", "Unit"), get(properties, "CostFilters"),
 					get(properties, "BudgetName"))
 				if got != fmt.Sprint("COST", "MONTHLY", 100.0, "USD", nil, nil) {
-					t.Errorf("%s is %s, want a hundred dollars a month of the account, without a name", id, got)
+					t.Errorf("%s is %s, want a cost of 100 USD per month without a filter and a name", id, got)
 				}
 				var thresholds []string
 				notifications, _ := budget.Properties["NotificationsWithSubscribers"].([]any)
@@ -57,7 +57,8 @@ func TestBudgetNotifiesEachTopic(t *testing.T) {
 	}
 }
 
-// TestBudgetWithoutRecipientsIsRefused checks a budget without recipients, and one for an emulator.
+// TestBudgetWithoutRecipientsIsRefused checks a budget without recipients, and one for an emulator. A budget with a
+// recipient, and no budget, are accepted.
 func TestBudgetWithoutRecipientsIsRefused(t *testing.T) {
 	if _, err := loadTestStage(`{`+validSettings+`, "monthlyBudget": 100}`, nil); err == nil ||
 		!strings.Contains(err.Error(), "infra/stages/team.json or the context: monthlyBudget notifies nobody without "+

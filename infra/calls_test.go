@@ -19,12 +19,13 @@ func TestProductTriggersAreValid(t *testing.T) {
 	}
 }
 
+// triggerCase is a declaration of triggers with a part of the error of checkTriggers.
 type triggerCase struct {
 	specs []functionSpec
 	want  string // "" for valid triggers
 }
 
-// triggerCases returns declarations of triggers, and the error that each declaration causes.
+// triggerCases returns valid and invalid declarations of triggers by name.
 func triggerCases() map[string]triggerCase {
 	hourRetries := trigger.Retries{MaxAge: time.Hour}
 	events := func(e ...trigger.Event) []trigger.Event { return e }
@@ -88,19 +89,21 @@ func triggerCases() map[string]triggerCase {
 				retries: hourRetries,
 			}}, "function a: schedule tick: it runs every 1h0m0s: declare when by a cron",
 		},
-		"cron for working days": {
+		"cron for each working day": {
 			[]functionSpec{{
 				name: "a", triggers: events(scheduled(trigger.Schedule{Cron: "30 2 * * 1-5"})),
 				retries: hourRetries,
 			}}, "",
 		},
-		"cron for every month": {
+		"cron for the first day of a month": {
 			[]functionSpec{{name: "a", triggers: events(scheduled(trigger.Schedule{Cron: "0 0 1 * *"})), retries: hourRetries}},
 			"schedule tick: up to 744h0m0s pass between two calls, and an alarm looks back a week",
 		},
 	}
 }
 
+// TestInvalidTriggersAreReported checks that checkTriggers reports each invalid declaration in one line, and accepts
+// valid ones.
 func TestInvalidTriggersAreReported(t *testing.T) {
 	for name, tt := range triggerCases() {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +112,7 @@ func TestInvalidTriggersAreReported(t *testing.T) {
 			case tt.want == "" && err != nil:
 				t.Errorf("checkTriggers() = %v, want no error", err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n")):
-				t.Errorf("checkTriggers() = %v, want one line with %s", err, tt.want)
+				t.Errorf("checkTriggers() = %v, want one line with %q", err, tt.want)
 			}
 		})
 	}
@@ -120,7 +123,7 @@ func TestInvalidTriggersAreReported(t *testing.T) {
 // needs.
 func TestEveryScheduleHasAMissedRunAlarm(t *testing.T) {
 	a, specs := withAddedFunctions(t)
-	periods := map[string]string{
+	periods := map[string]string{ // the period in seconds and the number of periods, by the name of the schedule
 		"minutely": "300 2", "sweep": "300 2", "hourly": "3600 2", "nightly": "86400 4",
 		"often": "600 2",
 	}
@@ -197,9 +200,12 @@ func TestAsyncCallsAreRetriedAsDeclared(t *testing.T) {
 			return slices.Equal(s.actions, []string{"sqs:SendMessage"}) &&
 				slices.Equal(s.resources, []string{"arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:" + name})
 		})
-		if !allowed || a.all("AWS::SQS::Queue")[logicalID(f.name)+"GivenUp"].Properties["QueueName"] != name {
-			t.Errorf("grants of %s = %v, want sqs:SendMessage to an existing queue %s", f.name,
+		if !allowed {
+			t.Errorf("grants of %s = %v, want sqs:SendMessage to the queue %s", f.name,
 				a.grants()["${"+logicalID(f.name)+"Role}"], name)
+		}
+		if got := a.all("AWS::SQS::Queue")[logicalID(f.name)+"GivenUp"].Properties["QueueName"]; got != name {
+			t.Errorf("QueueName of the dead-letter queue of %s = %v, want %s", f.name, got, name)
 		}
 		if p := a.all("AWS::CloudWatch::Alarm")[logicalID(f.name)+"GivenUpDepth"].Properties; p["Threshold"] != 0.0 ||
 			render(get(p, "Dimensions", 0, "Value")) != "${"+logicalID(f.name)+"GivenUp.QueueName}" {
@@ -207,7 +213,7 @@ func TestAsyncCallsAreRetriedAsDeclared(t *testing.T) {
 		}
 	}
 	if wantConfigs == 0 || wantConfigs != len(configs) {
-		t.Errorf("%d functions have retries, want %d", len(configs), wantConfigs)
+		t.Errorf("%d functions have retries, want %d and at least one", len(configs), wantConfigs)
 	}
 	for id, q := range a.all("AWS::SQS::Queue") { // operators need time to look at failed calls
 		if q.Properties["MessageRetentionPeriod"] != 14*24*3600.0 {
@@ -221,7 +227,7 @@ func TestAsyncCallsAreRetriedAsDeclared(t *testing.T) {
 	}
 }
 
-// nestedStack returns the nested stack with a name.
+// nestedStack returns the nested stack with a name, or a resource without a type if there is none.
 func (a assembly) nestedStack(name string) resource {
 	for id, r := range a.all("AWS::CloudFormation::Stack") {
 		if strings.HasPrefix(id, name+"NestedStack") {

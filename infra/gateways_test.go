@@ -39,7 +39,8 @@ func (a assembly) servingResources() (out servingResources) {
 }
 
 // TestGatewaySettingSelectsWhatServes checks that an installation has only the resources that the setting gateway
-// selects. The other alternative must not cost money or have permissions.
+// selects. The other alternative must not cost money or have permissions. Only an installation with the function has
+// the alarm ConcurrencyNearlyUsed.
 func TestGatewaySettingSelectsWhatServes(t *testing.T) {
 	for mode, want := range map[string]servingResources{
 		"": {1, 1, 0, 1}, "lambda": {1, 1, 0, 1}, "both": {1, 1, 1, 1}, "container": {0, 0, 1, 0},
@@ -50,14 +51,14 @@ func TestGatewaySettingSelectsWhatServes(t *testing.T) {
 		}
 		a := synthesizeFew(t, minimalContext(context))
 		if got := a.servingResources(); got != want {
-			t.Errorf("gateway=%s: there are %+v, want %+v", mode, got, want)
+			t.Errorf("gateway=%s: servingResources() = %+v, want %+v", mode, got, want)
 		}
 		root := a.stacks["gatewright-dev.template.json"]
 		if got := root.Outputs["GatewayAddress"].Value; got != "https://*.apis.example.com" {
 			t.Errorf("gateway=%s: output GatewayAddress = %v, want https://*.apis.example.com", mode, got)
 		}
 		if _, ok := root.Resources["ConcurrencyNearlyUsed"]; ok {
-			t.Error("the root stack has the alarm ConcurrencyNearlyUsed, want it in another stack")
+			t.Errorf("gateway=%s: the root stack has the alarm ConcurrencyNearlyUsed, want it in another stack", mode)
 		}
 		if hasAlarm := a.find("ConcurrencyNearlyUsed").Type != ""; hasAlarm != (want.functions > 0) {
 			t.Errorf("gateway=%s: the alarm ConcurrencyNearlyUsed exists: %v, want %v", mode, hasAlarm, !hasAlarm)
@@ -172,7 +173,7 @@ func TestGatewaysAreReleasedAsCanaries(t *testing.T) {
 			get(d, "CanaryConfiguration", "CanaryBakeTimeInMinutes"), get(d, "BakeTimeInMinutes"),
 		}
 		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: ECS deploys by %v, want %v", name, got, tt.want)
+			t.Errorf("%s: strategy, percentage, minutes of the canary and after it = %v, want %v", name, got, tt.want)
 		}
 		if get(d, "Alarms", "Enable") != true || get(d, "Alarms", "Rollback") != true ||
 			!slices.Equal(texts(get(d, "Alarms", "AlarmNames")), []string{"${GatewayFaults}"}) {
@@ -220,12 +221,12 @@ func TestGatewaysAreReleasedAsCanaries(t *testing.T) {
 		"elasticloadbalancing:ModifyListener on ${Listener}",
 	}
 	if !slices.Equal(actions, want) {
-		t.Errorf("ECS may %q, want %q", actions, want)
+		t.Errorf("ShiftRole may %q, want %q", actions, want)
 	}
 }
 
-// TestMissingTasksAreCountedInBothGroups checks that the alarm counts the tasks of both target groups, because the
-// first group is empty after every other release.
+// TestMissingTasksAreCountedInBothGroups checks that the gateway's alarm for missing tasks counts the tasks of both
+// target groups, because the first group is empty after every other release. The relay has one group.
 func TestMissingTasksAreCountedInBothGroups(t *testing.T) {
 	for _, s := range serviceSpecs(settingsFor(t, servicesContext(nil))) {
 		p := synthesize(t, servicesContext(nil)).serviceStack(t, s).find("Missing").Properties
@@ -323,13 +324,14 @@ func TestDNSRecordsAreWeighted(t *testing.T) {
 }
 
 // TestGatewaysRunInTheOperatorsNetwork checks that the gateway's stack creates only security groups in the operator's
-// network, and that tasks have public addresses only in public subnets. The relay has a network of its own.
+// network. Tasks have public addresses only if the load balancer has no subnets of its own. The relay has a network of
+// its own.
 func TestGatewaysRunInTheOperatorsNetwork(t *testing.T) {
 	const tasks, balancerSubnets = "subnet-00000001 subnet-00000002", "subnet-00000003 subnet-00000004"
 	for name, tt := range map[string]struct {
 		overrides       map[string]string
 		balancerSubnets string
-		public          any
+		assignPublicIP  any
 	}{
 		"public subnets":  {nil, tasks, "ENABLED"},
 		"private subnets": {map[string]string{"balancerSubnets": balancerSubnets}, balancerSubnets, "DISABLED"},
@@ -356,9 +358,9 @@ func TestGatewaysRunInTheOperatorsNetwork(t *testing.T) {
 			network := get(a.only(t, "AWS::ECS::Service").Properties, "NetworkConfiguration", "AwsvpcConfiguration")
 			balancerProps := a.only(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties
 			if got := strings.Join(texts(get(network, "Subnets")), " "); got != tasks ||
-				get(network, "AssignPublicIp") != tt.public {
+				get(network, "AssignPublicIp") != tt.assignPublicIP {
 				t.Errorf("%s: tasks are in %s with AssignPublicIp %v, want %s with %v", name, got, get(network, "AssignPublicIp"),
-					tasks, tt.public)
+					tasks, tt.assignPublicIP)
 			}
 			if got := strings.Join(texts(balancerProps["Subnets"]), " "); got != tt.balancerSubnets {
 				t.Errorf("%s: subnets of the load balancer = %s, want %s", name, got, tt.balancerSubnets)

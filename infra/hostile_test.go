@@ -20,7 +20,7 @@ func TestHostileStageFileIsRefusedWithReadableLines(t *testing.T) {
 		"a byte order mark":                  "\ufeff{" + validSettings + "}",
 		"UTF-16":                             "\xff\xfe{\x00}\x00",
 		"invalid UTF-8":                      `{` + validSettings + `, "docsAnswers": "` + "\xff" + `"}`,
-		"half a surrogate":                   `{` + validSettings + `, "docsAnswers": "\ud800"}`,
+		"one half of a surrogate pair":       `{` + validSettings + `, "docsAnswers": "\ud800"}`,
 		"NUL between members":                "{\x00" + validSettings + "}",
 		"NUL as a name":                      `{` + validSettings + `, "\u0000": 1}`,
 		"name with a line feed":              `{` + validSettings + `, "a\nb": 1}`,
@@ -31,8 +31,8 @@ func TestHostileStageFileIsRefusedWithReadableLines(t *testing.T) {
 		"an empty name":                      `{` + validSettings + `, "": true}`,
 		"a long name":                        `{` + validSettings + `, "` + strings.Repeat("w", 60_000) + `": true}`,
 		"many names":                         `{` + validSettings + manySettings(3000) + `}`,
-		"a prototype":                        `{` + validSettings + `, "__proto__": {"protected": false}}`,
-		"a constructor":                      `{` + validSettings + `, "constructor": {}}`,
+		"member __proto__":                   `{` + validSettings + `, "__proto__": {"protected": false}}`,
+		"member constructor":                 `{` + validSettings + `, "constructor": {}}`,
 		"duplicate member with an escape":    `{` + validSettings + `, "waf": true, "\u0077af": false}`,
 		"duplicate member protected":         `{"protected": true, ` + validSettings + `}`,
 		"a comma at the end":                 `{` + validSettings + `,}`,
@@ -43,12 +43,12 @@ func TestHostileStageFileIsRefusedWithReadableLines(t *testing.T) {
 		"single quotes":                      `{'protected': false}`,
 		"names without quotes":               `{protected: false}`,
 		"YAML":                               "protected: false\n",
-		"not a number":                       `{` + validSettings + `, "memory": NaN}`,
+		"NaN":                                `{` + validSettings + `, "memory": NaN}`,
 		"a hexadecimal number":               `{` + validSettings + `, "memory": 0x200}`,
 		"number out of range":                `{` + validSettings + `, "memory": 1e400}`,
 		"many digits":                        `{` + validSettings + `, "memory": ` + strings.Repeat("9", 10_000) + `}`,
 		"negative number":                    `{` + validSettings + `, "concurrency": -1}`,
-		"text that looks like a number":      `{` + validSettings + `, "memory": 512.0000001}`,
+		"number with a small fraction":       `{` + validSettings + `, "memory": 512.0000001}`,
 		"deep lists": `{` + validSettings + `, "origins": ` + strings.Repeat("[",
 			20_000) + strings.Repeat("]", 20_000) + `}`,
 		"deep objects": `{` + validSettings + `, "origins": ` + strings.Repeat(`{"a":`, 9_000) + "1" +
@@ -87,6 +87,7 @@ func requireReadable(t *testing.T, err error) {
 	}
 }
 
+// manySettings returns n unknown settings as members of a JSON object, each after a comma.
 func manySettings(n int) string {
 	var out strings.Builder
 	for i := range n {
@@ -95,7 +96,8 @@ func manySettings(n int) string {
 	return out.String()
 }
 
-// hostileTexts are values that no setting accepts: CloudFormation, the CDK or a shell would interpret them.
+// hostileTexts are values that no setting accepts. CloudFormation, the CDK or a shell would interpret some of them.
+// Others are blank or very long, or have characters that nobody sees.
 var hostileTexts = []string{
 	"{{resolve:ssm:/gatewright/other/secret}}", "{{resolve:secretsmanager:x:SecretString}}", "${AWS::AccountId}",
 	"${Token[TOKEN.1]}", "$(id)", "`id`",
@@ -104,7 +106,7 @@ var hostileTexts = []string{
 }
 
 // TestSettingsRefuseHostileText checks that each text is refused with an error that names the setting, so that the text
-// reaches neither a template nor a process.
+// reaches neither a template nor a process. Only the setting limits accepts spaces.
 func TestSettingsRefuseHostileText(t *testing.T) {
 	for _, def := range settingDefs() {
 		if def.contextOnly || def.name == "stage" {
@@ -186,8 +188,8 @@ func TestContextCannotOverrideTheStageFile(t *testing.T) {
 		},
 		"number in another script": {`{` + validSettings + `}`, map[string]string{"memory": "５１２"}},
 		"an exponent":              {`{` + validSettings + `}`, map[string]string{"memory": "1e3"}},
-		"TRUE":                     {`{` + validSettings + `}`, map[string]string{"waf": "TRUE"}},
-		"1":                        {`{` + validSettings + `}`, map[string]string{"waf": "1"}},
+		"TRUE as a boolean":        {`{` + validSettings + `}`, map[string]string{"waf": "TRUE"}},
+		"1 as a boolean":           {`{` + validSettings + `}`, map[string]string{"waf": "1"}},
 		"unknown emulator":         {`{` + validSettings + `}`, map[string]string{"emulator": "aws"}},
 		"emulator that would ignore the file": {
 			`{"table": "single", "multiRegionKey": false}`, map[string]string{"emulator": " "},

@@ -15,13 +15,15 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// TestTableMatchesTheStoreSchema compares the table's template with store.Schema.
+// TestTableMatchesTheStoreSchema compares the template of both kinds of table with store.Schema. The table is billed by
+// request and has point-in-time recovery.
 func TestTableMatchesTheStoreSchema(t *testing.T) {
 	for _, kind := range []string{"single", "global"} {
 		t.Run(kind, func(t *testing.T) { testTable(t, kind) })
 	}
 }
 
+// testTable compares the template of one kind of table with store.Schema.
 func testTable(t *testing.T, kind string) {
 	schema := store.Schema()
 	resourceType := map[string]string{"single": "AWS::DynamoDB::Table", "global": "AWS::DynamoDB::GlobalTable"}[kind]
@@ -85,6 +87,8 @@ func testTable(t *testing.T, kind string) {
 	}
 }
 
+// TestProtectedInstallationRetainsItsResources checks that CloudFormation keeps the table, the bucket, the KMS key and
+// the logs of a protected installation if its stack is deleted, and deletes those of an unprotected one.
 func TestProtectedInstallationRetainsItsResources(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
@@ -130,10 +134,11 @@ func TestProtectedInstallationRetainsItsResources(t *testing.T) {
 			if tt.kind == "AWS::DynamoDB::GlobalTable" {
 				table, _ = get(table, "Replicas", 0).(map[string]any)
 			}
-			if table["DeletionProtectionEnabled"] != tt.protected ||
-				get(table, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled") != true {
-				t.Errorf("the table's protection is %v and %v, want %v", table["DeletionProtectionEnabled"],
-					table["PointInTimeRecoverySpecification"], tt.protected)
+			if got := table["DeletionProtectionEnabled"]; got != tt.protected {
+				t.Errorf("DeletionProtectionEnabled of the table = %v, want %v", got, tt.protected)
+			}
+			if got := get(table, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"); got != true {
+				t.Errorf("PointInTimeRecoveryEnabled of the table = %v, want true", got)
 			}
 			// Protected also sets the stack's termination protection.
 			if got := settingsFor(t, minimalContext(tt.context)).Protected; got != tt.protected {
@@ -143,6 +148,8 @@ func TestProtectedInstallationRetainsItsResources(t *testing.T) {
 	}
 }
 
+// TestBucketRefusesPublicAccessAndPlainHTTP also checks that the bucket has versions, and after how many days it
+// removes objects.
 func TestBucketRefusesPublicAccessAndPlainHTTP(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	p := a.only(t, "AWS::S3::Bucket").Properties
@@ -184,9 +191,11 @@ func TestBucketPermissionPrecedesTheBucket(t *testing.T) {
 		if !slices.Contains(bucket.DependsOn, id) {
 			t.Errorf("dependencies of the bucket = %v, want %s in them", bucket.DependsOn, id)
 		}
-		if arn := render(p.Properties["SourceArn"]); strings.Contains(arn, "${Bucket") ||
-			render(bucket.Properties["BucketName"]) == "" {
-			t.Errorf("SourceArn of the permission = %s, want the bucket by a fixed name and no reference", arn)
+		if arn := render(p.Properties["SourceArn"]); strings.Contains(arn, "${Bucket") {
+			t.Errorf("SourceArn of the permission = %s, want no reference to the bucket", arn)
+		}
+		if bucket.Properties["BucketName"] == nil {
+			t.Error("the bucket has no BucketName, want a fixed name, which the permission contains")
 		}
 		if p.Properties["SourceAccount"] == nil {
 			t.Error("the permission has no SourceAccount, want one: otherwise a bucket of any account could call")
@@ -196,6 +205,8 @@ func TestBucketPermissionPrecedesTheBucket(t *testing.T) {
 	t.Error("the bucket may call no function, want one")
 }
 
+// TestStreamFailuresGoToDeadLetterQueues checks that each function that reads the table's stream has its own
+// dead-letter queue. Lambda sends only the failed records of a batch to it.
 func TestStreamFailuresGoToDeadLetterQueues(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	queues := map[string]bool{}
@@ -215,6 +226,8 @@ func TestStreamFailuresGoToDeadLetterQueues(t *testing.T) {
 	}
 }
 
+// TestSchedulesMayCallTheirFunctions checks that each declared schedule calls the alias of its function, and that its
+// role allows nothing else.
 func TestSchedulesMayCallTheirFunctions(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	var want []string
@@ -247,8 +260,8 @@ func TestSchedulesMayCallTheirFunctions(t *testing.T) {
 	}
 }
 
-// TestOnlyOurBinariesRun checks that only the product's functions are deployed. Functions of CDK constructs would have
-// another runtime and their own permissions.
+// TestOnlyOurBinariesRun checks that all functions of the product are deployed, and no others. Functions of CDK
+// constructs would have another runtime and their own permissions.
 func TestOnlyOurBinariesRun(t *testing.T) {
 	for _, emulator := range emulators {
 		a := synthesize(t, minimalContext(emulatorContexts[emulator]))
@@ -280,8 +293,8 @@ func TestOnlyOurBinariesRun(t *testing.T) {
 	}
 }
 
-// TestTemplateContainsNoAccount checks that templates contain no account id, region or secret, so that they can be
-// deployed to any account.
+// TestTemplateContainsNoAccount checks that templates can be deployed to any account. They do not contain 12 digits in
+// a row, eu-west-1, us-east-1, or the beginning of a secret.
 func TestTemplateContainsNoAccount(t *testing.T) {
 	account := regexp.MustCompile(`\b[0-9]{12}\b`)
 	a := synthesize(t, noDomainContext)
@@ -345,19 +358,25 @@ func TestAddedFunctionIsCalledByItsTriggers(t *testing.T) {
 			t.Errorf("%s is %v in %v, want %s", id, p["ScheduleExpression"], p["ScheduleExpressionTimezone"], want)
 		}
 	}
-	if a.all("AWS::IAM::Role")["AddedRole"].Type == "" || a.all("AWS::CloudWatch::Alarm")["AddedErrors"].Type == "" {
-		t.Error("the added function has no role or no alarm, want both")
+	if a.all("AWS::IAM::Role")["AddedRole"].Type == "" {
+		t.Error("the added function has no role AddedRole, want one")
+	}
+	if a.all("AWS::CloudWatch::Alarm")["AddedErrors"].Type == "" {
+		t.Error("the added function has no alarm AddedErrors, want one")
 	}
 }
 
 func TestTwoFunctionsCannotShareARoute(t *testing.T) {
 	one := functionSpec{name: "one", routes: []api.Declaration{{ID: "a", Method: "GET", Path: "/v1/things/{id}"}}}
 	two := functionSpec{name: "two", routes: []api.Declaration{{ID: "b", Method: "GET", Path: "/v1/things/{name}"}}}
-	if _, err := routesOf([]functionSpec{one, two}); err == nil || !strings.Contains(err.Error(), "b") {
-		t.Errorf("routesOf(one route of two functions) error = %v, want one with the operation b", err)
+	if _, err := routesOf([]functionSpec{one, two}); err == nil ||
+		!strings.Contains(err.Error(), "change a path of b") {
+		t.Errorf("routesOf(one route of two functions) error = %v, want one with \"change a path of b\"", err)
 	}
 }
 
+// TestDomainsAndWebACLFollowTheSettings checks that domains and a web ACL exist only with their settings. APIs with
+// domains accept no requests at the address of API Gateway.
 func TestDomainsAndWebACLFollowTheSettings(t *testing.T) {
 	base := synthesize(t, noDomainContext)
 	if n := len(base.all("AWS::ApiGateway::DomainName")) + len(base.all("AWS::WAFv2::WebACL")); n != 0 {
@@ -411,6 +430,7 @@ func TestOnlyTheGatewayStreams(t *testing.T) {
 	}
 }
 
+// TestAllContextErrorsAreReportedTogether checks that one error names each invalid setting of a context.
 func TestAllContextErrorsAreReportedTogether(t *testing.T) {
 	_, err := settingsFromContext(func(name string) any {
 		return map[string]any{
@@ -436,8 +456,9 @@ func TestAllContextErrorsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// TestEmulatorDeploymentDiffersAsDocumented checks that the deployment to an emulator
-// differs from that to AWS only as docs/emulators.md says ("What is left out there").
+// TestEmulatorDeploymentDiffersAsDocumented checks how many resources of each type in AWS the deployment to an emulator
+// has more or fewer. They are the resources that docs/emulators.md leaves out ("What is left out there"). The test does
+// not see types of resources that only the emulator has.
 func TestEmulatorDeploymentDiffersAsDocumented(t *testing.T) {
 	count := func(a assembly) map[string]int {
 		out := map[string]int{}

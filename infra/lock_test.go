@@ -77,7 +77,7 @@ func (r apiResource) variable() (parent, name string, ok bool) {
 }
 
 // mergeLocked returns the resources in after. It adds the resources in before that after does not have, marked as
-// deleted, if their API still exists.
+// deleted, if their API still exists or they belong to no API.
 func mergeLocked(before, after []apiResource) []apiResource {
 	out := slices.Clone(after)
 	for _, p := range before {
@@ -130,7 +130,8 @@ gone Api Resource /c/{d} Paths Path4 -
 gone Api Resource /e Paths Path5 -
 `
 
-// TestRefusedAPIUpdatesAreReported checks that exactly the updates that API Gateway would reject are reported.
+// TestRefusedAPIUpdatesAreReported checks that refusedChanges reports exactly the updates that API Gateway would
+// reject.
 func TestRefusedAPIUpdatesAreReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from, to string
@@ -202,14 +203,14 @@ func TestRefusedAPIUpdatesAreReported(t *testing.T) {
 			got := refusedChanges(before, after)
 			if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want) ||
 				!strings.Contains(got[0], "restLogicalID")) {
-				t.Errorf("refusedChanges() = %q, want %q", got, tc.want)
+				t.Errorf("refusedChanges() = %q, want one line with %q and restLogicalID, or none if it is empty", got, tc.want)
 			}
 		})
 	}
 }
 
 // TestDeletedResourcesStayLocked checks that deleted resources stay locked while their API exists, because an
-// installation may have them.
+// installation may have them. A line that cannot be parsed is an error.
 func TestDeletedResourcesStayLocked(t *testing.T) {
 	parse := func(text string) []apiResource {
 		parts, err := parseAPIResources(text)
@@ -224,7 +225,7 @@ func TestDeletedResourcesStayLocked(t *testing.T) {
 	const want = "gone - DomainName d installation D -\ngone Api Resource /a Paths Path1 -\nApi Resource /b Paths Path2 " +
 		"-\nApi Resource /c Paths Path3 -\n"
 	if got := formatAPIResources(mergeLocked(before, after)); got != want {
-		t.Errorf("locked resources =\n%s\nwant\n%s", got, want)
+		t.Errorf("mergeLocked() =\n%s\nwant\n%s", got, want)
 	}
 	if _, err := parseAPIResources("<<<<<<< ours\n"); err == nil || !strings.Contains(err.Error(), apiLockFile) {
 		t.Errorf("parseAPIResources(a conflict marker) error = %v, want one with %s", err, apiLockFile)

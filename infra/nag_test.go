@@ -13,8 +13,8 @@ import (
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
 )
 
-// TestSecurityFindingsHaveReasons runs cdk-nag on the installation: testdata/nag.txt has a line for each
-// accepted finding, with its reason. A finding without a line fails, and so does a line without a finding.
+// TestSecurityFindingsHaveReasons runs cdk-nag on the installation: testdata/nag.txt has a line for each accepted
+// finding, with its reason. A finding without a line fails the test, and so does a line without a finding or a reason.
 //
 // A line has the rule, the resource (a * at its end matches several), and the reason.
 func TestSecurityFindingsHaveReasons(t *testing.T) {
@@ -49,7 +49,7 @@ func TestSecurityFindingsHaveReasons(t *testing.T) {
 		}
 	}
 	if checked < 50 {
-		t.Errorf("cdk-nag checked %d resources, want at least 50", checked)
+		t.Errorf("the reports of cdk-nag have %d lines, want at least 50", checked)
 	}
 	raw, err := os.ReadFile("testdata/nag.txt")
 	if err != nil {
@@ -80,6 +80,6 @@ func TestSecurityFindingsHaveReasons(t *testing.T) {
 		}
 	}
 	for _, f := range findings {
-		t.Errorf("%s: want a fix, or a line with the reason in testdata/nag.txt", f)
+		t.Errorf("finding of cdk-nag: %s, want a fix, or a line with the reason in testdata/nag.txt", f)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// creationOrder is an installation with the creation order of its resources in CloudFormation. The name of a
-// resource, also called address, consists of the file of its stack, a space, and its logical id.
+// creationOrder is an installation with the creation order of its resources in CloudFormation. The address of a
+// resource consists of the file of its stack, a space, and its logical id.
 type creationOrder struct {
 	assembly
-	// stackResource has the name of the resource of each nested stack in its parent stack, by the nested stack's file.
+	// stackResource has the address of each nested stack's resource in its parent stack, by the nested stack's file.
 	stackResource map[string]string
-	// dependencies has the names of the resources to which a resource refers directly, by its name. They are created
+	// dependencies has the addresses of the resources that a resource needs directly, by its address. They are created
 	// before it.
 	dependencies map[string][]string
 }
@@ -53,13 +53,13 @@ func (c creationOrder) resolveDependencies() {
 		}
 	}
 	for address := range c.allResources() {
-		if parent := c.stackResource[fileOf(address)]; parent != "" { // its nested stack's dependencies
+		if parent := c.stackResource[fileOf(address)]; parent != "" { // it also needs what its nested stack needs
 			c.dependencies[address] = append(c.dependencies[address], c.dependencies[parent]...)
 		}
 	}
 }
 
-// createdBefore returns the names of the resources that are created before another resource. If a nested stack is
+// createdBefore returns the addresses of the resources that are created before another resource. If a nested stack is
 // created before it, all resources of that stack are.
 func (c creationOrder) createdBefore(address string) map[string]bool {
 	out := map[string]bool{}
@@ -84,7 +84,7 @@ func (c creationOrder) createdBefore(address string) map[string]bool {
 	return out
 }
 
-// allResources returns all resources by their names.
+// allResources returns all resources by their addresses.
 func (c creationOrder) allResources() map[string]resource {
 	out := map[string]resource{}
 	for file, s := range c.stacks {
@@ -95,7 +95,7 @@ func (c creationOrder) allResources() map[string]resource {
 	return out
 }
 
-// all returns the resources of a type by their names.
+// all returns the resources of a type by their addresses.
 func (c creationOrder) all(kind string) map[string]resource {
 	out := c.allResources()
 	maps.DeleteFunc(out, func(_ string, r resource) bool { return r.Type != kind })
@@ -110,7 +110,8 @@ func (c creationOrder) resource(address string) resource {
 	return c.stacks[fileOf(address)].Resources[idOf(address)]
 }
 
-// resolve returns the name of the resource to which a reference in the stack of address refers.
+// resolve returns the address of the first resource to which a reference in the stack of address refers, or "" if it
+// refers to none.
 func (c creationOrder) resolve(address string, reference any) string {
 	for _, name := range referencesIn(reference) {
 		return fileOf(address) + " " + name
@@ -118,7 +119,7 @@ func (c creationOrder) resolve(address string, reference any) string {
 	return ""
 }
 
-// policiesOf returns the policies of a role.
+// policiesOf returns the addresses of the policies of a role.
 func (c creationOrder) policiesOf(role string) (out []string) {
 	for address, r := range c.all("AWS::IAM::Policy") {
 		roles, _ := r.Properties["Roles"].([]any)
@@ -130,7 +131,7 @@ func (c creationOrder) policiesOf(role string) (out []string) {
 }
 
 // missingBefore returns those of the resources in dependencies that are not created before another resource. Without
-// dependencies, it returns a text, because every caller expects a policy.
+// dependencies, it returns the text "a policy", because every caller expects a policy.
 func (c creationOrder) missingBefore(address string, dependencies []string) []string {
 	before := c.createdBefore(address)
 	if len(dependencies) == 0 {
@@ -151,8 +152,8 @@ func (c creationOrder) withoutPolicies(kind, property string) (violations []stri
 	return violations, checked
 }
 
-// callersWithoutPolicies returns the resources of a type that are created after a function, but not after the policies
-// of that function's role.
+// callersWithoutPolicies checks the resources of a type whose properties satisfy matches. It returns the resources that
+// are not created after a function and the policies of that function's role.
 func (c creationOrder) callersWithoutPolicies(
 	kind string, matches func(map[string]any) bool,
 ) (violations []string, checked int) {
@@ -187,7 +188,7 @@ func (c creationOrder) removeDependencies(kind, dependencyType string) {
 	}
 }
 
-// statements returns the statements of all policies.
+// statements returns the statements of all policies, by the address of the policy and the index of the statement.
 func (c creationOrder) statements() map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for address, r := range c.all("AWS::IAM::Policy") {

@@ -105,12 +105,10 @@ func TestCodeOrConfigurationChangePublishesAVersion(t *testing.T) {
 		changed assembly
 		want    []string // the functions with a new version
 	}{
-		"another web ACL": {
-			synthesize(t, minimalContext(unreservedContext)), nil,
-		}, // functions have the same settings in both contexts
-		"other code":           {synthesizeWith(t, s, fewFunctions(s)), []string{"BuilderFunction"}},
-		"another memory":       {synthesize(t, minimalContext(largerContext)), resized},
-		"environment variable": {synthesize(t, minimalContext(functionContext)), all},
+		"settings that are not of functions": {synthesize(t, minimalContext(unreservedContext)), nil},
+		"other code":                         {synthesizeWith(t, s, fewFunctions(s)), []string{"BuilderFunction"}},
+		"another memory":                     {synthesize(t, minimalContext(largerContext)), resized},
+		"other environment variables":        {synthesize(t, minimalContext(functionContext)), all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -202,8 +200,8 @@ func TestReleasesAreCanariesStoppedByAlarms(t *testing.T) {
 	}
 }
 
-// TestReleasesMoveTheirOwnAlias checks that the role of each release can move only the alias of its function, and can
-// call only the hook.
+// TestReleasesMoveTheirOwnAlias checks that the role of each release can move only the alias of its function, can call
+// only the hook, and can read alarms.
 func TestReleasesMoveTheirOwnAlias(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	for _, f := range functionSpecs(settingsFor(t, minimalContext(nil))) {

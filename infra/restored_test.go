@@ -72,7 +72,7 @@ func TestInvalidTableStreamIsRefused(t *testing.T) {
 			return nil
 		})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("error for the stream %q = %v, want %q", stream, err, want)
+			t.Errorf("settingsFromContext(tableStream = %q) error = %v, want %q", stream, err, want)
 		}
 	}
 }

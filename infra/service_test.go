@@ -304,8 +304,8 @@ func TestEndpointPoliciesMatchDeclaredAccess(t *testing.T) {
 	}
 }
 
-// TestServicesMayReachTheCollectorPort checks that security groups allow outgoing traffic to the collector's port. A
-// collector at port 443 needs no additional rule, because tasks can always connect to port 443.
+// TestServicesMayReachTheCollectorPort checks that the relay's security groups allow outgoing traffic to the
+// collector's port. A collector at port 443 needs no additional rule, because tasks can always connect to port 443.
 func TestServicesMayReachTheCollectorPort(t *testing.T) {
 	for collector, want := range map[string]string{
 		"https://collector.example.com:4318": "at 4318 to 4318", "http://collector.example.com": "at 80 to 80",
@@ -459,8 +459,8 @@ func TestStackHasOutputForEachLoadBalancer(t *testing.T) {
 	}
 }
 
-// TestRelayFollowsTheSettings checks that an installation without relayDomain has no relay and no resources for one.
-// The relay of an emulator runs outside of the installation.
+// TestRelayFollowsTheSettings checks that an installation without relayDomain has no relay and no resources for one. A
+// relay has no network resource that costs money without traffic. The relay of an emulator runs elsewhere.
 func TestRelayFollowsTheSettings(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -16,6 +16,7 @@ import (
 )
 
 // deployedContent returns the logical id of an API's deployment, and the properties of all its other resources as text.
+// It fails the test if the stage uses another deployment.
 func (a assembly) deployedContent(t *testing.T, name string) (deployment, properties string) {
 	t.Helper()
 	apiID, stage := "", ""
@@ -140,7 +141,7 @@ func TestDeploymentFollowsFromProperties(t *testing.T) {
 	}
 	names := map[string]string{}
 	for name, parts := range map[string][]any{
-		"no change": nil, "a stage": {throttled(1)}, "another rate": {throttled(2)}, "a method": {authorized("NONE")},
+		"no properties": nil, "a stage": {throttled(1)}, "another rate": {throttled(2)}, "a method": {authorized("NONE")},
 		"another authorizer": {authorized("CUSTOM")},
 		"two changes":        {throttled(1), authorized("NONE")}, "a reference": {apiReference("A")},
 		"another reference": {apiReference("B")}, "a text": {"api.example.com"},

@@ -20,7 +20,8 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// loadTestStage returns the settings of the stage team, whose file has this text, with a context.
+// loadTestStage returns the settings of the stage team, whose file has this text, with a context. The context can name
+// another stage.
 func loadTestStage(text string, context map[string]string) (Settings, error) {
 	context = maps.Clone(context)
 	if context == nil {
@@ -47,6 +48,8 @@ const (
 		testCertificateARN + `"`
 )
 
+// TestStageFileIsRead checks that settings come from the stage's file, from the context, and otherwise from the
+// defaults.
 func TestStageFileIsRead(t *testing.T) {
 	s, err := loadTestStage(
 		`{"$schema": "schema.json", "table": "global", "multiRegionKey": true, "gatewayDomain": "apis.example.com", `+
@@ -282,7 +285,8 @@ func TestEmulatorsIgnoreStageFiles(t *testing.T) {
 	}
 }
 
-// TestUnknownSettingIsRefused checks a misspelled setting, which would otherwise be ignored.
+// TestUnknownSettingIsRefused checks a misspelled setting, which would otherwise be ignored. It also checks arguments
+// that are not settings.
 func TestUnknownSettingIsRefused(t *testing.T) {
 	err := checkKnownSettings(map[string]any{
 		"wfa": "true", "waf": "true", "aws:cdk:enable-asset-metadata": true,
@@ -376,6 +380,7 @@ func schema() any {
 	}
 }
 
+// TestStageSchemaMatchesTheDeclarations compares the file of the schema with the declared settings.
 func TestStageSchemaMatchesTheDeclarations(t *testing.T) {
 	text, err := json.MarshalIndent(schema(), "", "  ")
 	if err != nil {
@@ -384,8 +389,7 @@ func TestStageSchemaMatchesTheDeclarations(t *testing.T) {
 	golden.Equal(t, filepath.Join("stages", schemaFile), string(text)+"\n")
 }
 
-// TestStageSchemaRefusesInvalidValues checks that the schema, which editors use, refuses the same values as a
-// deployment.
+// TestStageSchemaRefusesInvalidValues checks that the schema, which editors use, refuses the same values as readStage.
 func TestStageSchemaRefusesInvalidValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("stages", schemaFile))
 	if err != nil {
@@ -437,6 +441,7 @@ func TestStageSchemaRefusesInvalidValues(t *testing.T) {
 }
 
 // TestEveryFieldIsASetting checks that each field of Settings has a declaration with a description, or is derived.
+// Functions and the setting docsAnswersADay have the same default and the same maximum.
 func TestEveryFieldIsASetting(t *testing.T) {
 	derived := []string{"Bounds", "FileDigest"}
 	typ := reflect.TypeFor[Settings]()
@@ -450,7 +455,6 @@ func TestEveryFieldIsASetting(t *testing.T) {
 			t.Errorf("setting %s has no description, want one", name)
 		}
 	}
-	// Functions use the same default and the same maximum.
 	def, _ := settingNamed("docsAnswersADay")
 	if fmt.Sprint(def.schema.Default) != fmt.Sprint(config.DefaultDocsAnswersADay) ||
 		!config.IsDocsAnswersADay(int(*def.schema.Maximum)) || config.IsDocsAnswersADay(int(*def.schema.Maximum)+1) {

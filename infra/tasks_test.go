@@ -54,8 +54,9 @@ func TestDeploymentVerifiesTaskParameters(t *testing.T) {
 
 // TestTasksStartAfterTheirDependencies checks that a service is created after everything that its first tasks need:
 // otherwise the tasks fail, and with them the creation of the whole installation. ECS needs permissions to pull the
-// image and read the certificate. The tasks need access to the table, a route to the internet, and a listener, without
-// which a target group has no targets.
+// image and read the certificate. The tasks need access to the table and a route to the internet. The relay's target
+// group has no targets before the listener exists. The test also checks the grace period, remote commands, and the mode
+// of the log.
 func TestTasksStartAfterTheirDependencies(t *testing.T) {
 	for _, s := range serviceSpecs(settingsFor(t, servicesContext(nil))) {
 		a := synthesize(t, servicesContext(nil)).serviceStack(t, s)
@@ -90,8 +91,9 @@ func TestTasksStartAfterTheirDependencies(t *testing.T) {
 	}
 }
 
-// TestLoadBalancerPassesConnectionsUnchanged also checks that a task that shuts down reports itself as unhealthy for at
-// least one health check interval.
+// TestLoadBalancerPassesConnectionsUnchanged checks the load balancer, its idle timeout, and its health checks. Tasks
+// receive connections without a PROXY header. A task that shuts down reports itself as unhealthy for at least one
+// health check interval.
 func TestLoadBalancerPassesConnectionsUnchanged(t *testing.T) {
 	for _, s := range serviceSpecs(settingsFor(t, servicesContext(nil))) {
 		a := synthesize(t, servicesContext(nil)).serviceStack(t, s)

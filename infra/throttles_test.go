@@ -77,6 +77,7 @@ func TestAccessLogRoleFollowsTheSetting(t *testing.T) {
 	}
 }
 
+// TestStagesHaveThrottles checks the rate and the burst of each API, by default and with settings of the context.
 func TestStagesHaveThrottles(t *testing.T) {
 	for name, test := range map[string]struct {
 		context map[string]string
@@ -108,7 +109,7 @@ func TestStagesHaveThrottles(t *testing.T) {
 	}
 }
 
-// TestComputeFunctionsHaveLowerThrottles checks that operations of functions that compute have a lower throttle,
+// TestComputeFunctionsHaveLowerThrottles checks that the operations of CPU-bound functions have a lower throttle,
 // because their calls take longer.
 func TestComputeFunctionsHaveLowerThrottles(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
@@ -207,7 +208,7 @@ func TestReservationsPublishNoVersion(t *testing.T) {
 }
 
 // TestSmallAccountReservesNothing checks that functions reserve no concurrency with concurrency=0, and none in an
-// emulator.
+// emulator. With concurrency=0, no alarm compares the used concurrency with a quota.
 func TestSmallAccountReservesNothing(t *testing.T) {
 	for name, context := range map[string]map[string]string{
 		"a small account": unreservedContext, "MiniStack": {"emulator": miniStack},
@@ -224,6 +225,8 @@ func TestSmallAccountReservesNothing(t *testing.T) {
 	}
 }
 
+// TestThrottleAndAlarmTopicSettingsAreValidated checks valid and invalid settings. An invalid setting causes an error
+// of one line.
 func TestThrottleAndAlarmTopicSettingsAreValidated(t *testing.T) {
 	for name, test := range map[string]struct {
 		context map[string]string

@@ -33,8 +33,8 @@ func placementsOf(routes []route) map[string]string {
 	return out
 }
 
-// rearrange returns the declarations of specs in a random order. It renames parameters, removes some operations and
-// adds others.
+// rearrange returns the declarations of specs in a random order. It renames parameters, removes some operations, and
+// adds a function with others.
 func rearrange(rt *rapid.T, specs []functionSpec) []functionSpec {
 	out := rapid.Permutation(specs).Draw(rt, "groups")
 	for i, f := range out {
@@ -51,17 +51,17 @@ func rearrange(rt *rapid.T, specs []functionSpec) []functionSpec {
 		out[i].routes = operations
 	}
 	added := functionSpec{name: "added"}
-	for n := range rapid.IntRange(0, 3).Draw(rt, "added") {
+	for n := range rapid.IntRange(0, 3).Draw(rt, "number of added operations") {
 		parent := rapid.SampledFrom([]string{
 			"/v1", "/v1/accounts/{anotherName}",
 			"/v1/accounts/{a}/key-buckets/{b}/consumers/{c}", "/v1/metering/{m}/plans/{p}", "/docs/{d}",
-		}).Draw(rt, "above")
+		}).Draw(rt, "parent of an added path")
 		added.routes = append(added.routes, api.Declaration{
 			ID: fmt.Sprintf("added_%d", n), Method: "GET",
 			Path: fmt.Sprintf("%s/added-%d/{id}", parent, n),
 		})
 	}
-	return slices.Insert(out, rapid.IntRange(0, len(out)).Draw(rt, "place"), added)
+	return slices.Insert(out, rapid.IntRange(0, len(out)).Draw(rt, "place of the added function"), added)
 }
 
 // TestOperationsDoNotMoveOtherPaths checks that the names, stacks and logical ids of paths do not depend on other
@@ -160,7 +160,8 @@ func TestAddedFirstGroupMovesNoResources(t *testing.T) {
 	}
 }
 
-// TestPathVariablesAreUnique checks that the names of variables are unique and depend only on the path.
+// TestPathVariablesAreUnique checks examples of the names of variables. The names are unique within a path and depend
+// only on the path.
 func TestPathVariablesAreUnique(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/accounts":                              "/v1/accounts",

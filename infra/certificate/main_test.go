@@ -14,6 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/base/pki/pkitest"
 )
 
+// TestReadBundleValidatesCertificates checks that readBundle returns the chain and the key of a valid certificate. The
+// error for an invalid one names the file with the problem, and does not contain the content of the files.
 func TestReadBundleValidatesCertificates(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	authority := pkitest.CA(t, "authority", now)

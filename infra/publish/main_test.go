@@ -19,7 +19,7 @@ import (
 
 const endpoint = "https://000000000000.dkr.ecr.eu-west-1.amazonaws.com"
 
-// authorization returns a token for a registry, as `aws ecr get-authorization-token` prints it.
+// authorization returns a token and the address of its registry, as `aws ecr get-authorization-token` prints them.
 func authorization(endpoint string) string {
 	return base64.StdEncoding.EncodeToString([]byte("AWS:a-secret")) + "\t" + endpoint + "\n"
 }
@@ -81,7 +81,7 @@ func TestServicesAreUploadedToTheBootstrapRepository(t *testing.T) {
 	}
 	services := functions.Services()
 	if want := len(services); uploads != want || want == 0 {
-		t.Errorf("two calls of publish() upload %d images, want %d, and at least one", uploads, want)
+		t.Errorf("two calls of publish() upload %d images, want %d: each service once", uploads, want)
 	}
 	want := "The image of relay is uploaded.\nThe image of gateway is uploaded.\nThe image of relay is there " +
 		"already.\nThe image of gateway is there already.\n"
