@@ -37,7 +37,7 @@ func TestProtectedStageRequiresAlarmRecipients(t *testing.T) {
 		deployed, planned string
 		failed            bool   // the creation of the deployed stack failed
 		refused           string // a part of the error, "" if the deployment is not refused
-		warned            bool
+		warned            bool   // the output warns that alarms notify nobody
 	}{
 		"first deployment": {
 			"", alarmTemplate("one"), false,

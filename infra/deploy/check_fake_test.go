@@ -26,11 +26,13 @@ import (
 	sharedaccounts "github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
+// errKilled is the error of a call at which a deployment is interrupted.
 var errKilled = errors.New("signal: killed")
 
 // checkServices fakes the function that creates accounts, by running its code, and Parameter Store in the check's
 // region.
 type checkServices struct {
+	// service has the accounts and keys of the installation. call is the handler of the function.
 	service *sharedaccounts.Service
 	call    func(context.Context, accounts.In) (any, error)
 	// parameters has the parameters by name. puts is the number of successful calls of PutParameter.

@@ -53,7 +53,7 @@ type deployCase struct {
 	missing            []string // parameters that Parameter Store does not have
 	denied             bool     // the parameters cannot be read
 	failingStep        string   // the step that fails
-	steps              string   // the expected steps
+	steps              string   // the expected steps, with spaces between
 	wantErr            error
 	wantOutput         string // a part of the error, or of the output if there is no error
 }
@@ -81,7 +81,7 @@ var deployCases = map[string]deployCase{
 		installed: withACL, planned: withACL, terminal: true, input: "yes, but\n",
 		steps: "synth diff", wantErr: errRefused,
 	},
-	"input at its end": {
+	"end of the input": {
 		installed: withACL, planned: withACL, terminal: true, steps: "synth diff",
 		wantErr: errRefused,
 	},
@@ -281,7 +281,7 @@ func TestDeploymentNeedsConfirmation(t *testing.T) {
 				output = err.Error()
 			}
 			if !strings.Contains(output, tt.wantOutput) {
-				t.Errorf("output = %q, want %q in it", output, tt.wantOutput)
+				t.Errorf("error or output of deploy() = %q, want %q in it", output, tt.wantOutput)
 			}
 		})
 	}

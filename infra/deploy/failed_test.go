@@ -121,7 +121,7 @@ func TestBucketDeletedWithItsStackDoesNotBlock(t *testing.T) {
 	addLeftover(f, types.ResourceStatusDeleteFailed, "AWS::S3::Bucket", "Bucket", "gatewright-dev-000000000000-eu-west-1")
 	steps, output, err := f.run(t, strings.ReplaceAll(fullTemplate, "RetainExceptOnCreate", "Delete"), false)
 	if err != nil || strings.Contains(output, "behind") {
-		t.Errorf("deploy() = %v with the steps %q, want success and no word of the bucket; output %q", err, steps, output)
+		t.Errorf("deploy() = %v with the steps %q, want success, and no \"behind\" in the output %q", err, steps, output)
 	}
 }
 

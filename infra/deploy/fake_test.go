@@ -219,7 +219,8 @@ func (f *fakeAccount) deployStack(template string, protected, fail bool) error {
 }
 
 // run runs a deployment of a protected stack with YES=1. It returns the steps that were executed, and the output
-// followed by the error's text. fail makes CloudFormation fail. changes modify the deployment first.
+// followed by the error's text. If fail is true, CloudFormation fails to create or update the stack. changes modify the
+// deployment first.
 func (f *fakeAccount) run(
 	t *testing.T, template string, fail bool, changes ...func(*deployment),
 ) (steps, output string, err error) {

@@ -190,8 +190,9 @@ func TestForbiddenBucketIsNoFinding(t *testing.T) {
 	}
 }
 
-// TestDeployedLogRoleIsNotCheckedAgain checks, for the role of access logs, that this sentence of docs/aws.md is true:
-// "Of what is already deployed, only the bootstrap stack and the certificates of services are checked again".
+// TestDeployedLogRoleIsNotCheckedAgain deploys a template with access logs again, although API Gateway has no role for
+// them. docs/aws.md says: "Of what is already deployed, only the bootstrap stack and the certificates of services are
+// checked again".
 func TestDeployedLogRoleIsNotCheckedAgain(t *testing.T) {
 	const deployedTemplate = `{"Resources": {"Stage": {"Type": "AWS::ApiGateway::Stage", ` +
 		`"Properties": {"AccessLogSetting": {"DestinationArn": "logs"}}}}}`
@@ -199,7 +200,7 @@ func TestDeployedLogRoleIsNotCheckedAgain(t *testing.T) {
 	f.status, f.template, f.protected = types.StackStatusUpdateComplete, deployedTemplate, true
 	steps, output, err := f.run(t, deployedTemplate, false)
 	if err != nil {
-		t.Errorf("deploy() = %v after %q, want a deployment of what has access logs already: %s", err, steps, output)
+		t.Errorf("deploy() = %v after %q, want a deployment, since the stack already has access logs: %s", err, steps, output)
 	}
 }
 
@@ -213,14 +214,14 @@ func TestPausedStackIsRefusedBeforeUploads(t *testing.T) {
 		f := &fakeAccount{status: status, template: serviceTemplate, protected: true}
 		steps, _, err := f.run(t, serviceTemplate, false)
 		if !errors.Is(err, errRefused) || steps != "synth" {
-			t.Errorf("%s: deploy() = %v after %q, want a refusal after synth that says how to roll it back", status, err, steps)
+			t.Errorf("%s: deploy() = %v after %q, want a refusal after synth", status, err, steps)
 		}
 	}
 }
 
-// TestSuggestedCommandsNameTheRegion checks that each command in a finding has --region: make deploy
-// AWS_REGION=eu-central-1, as in docs/aws.md, sets no variable in the user's shell. Without --region, the command would
-// run in another region, where a healthy installation can have a stack and logs with the same names.
+// TestSuggestedCommandsNameTheRegion checks that each command of a regional service in a finding has --region: make
+// deploy AWS_REGION=eu-central-1, as in docs/aws.md, sets no variable in the user's shell. Without --region, the
+// command would run in another region, where a healthy installation can have a stack and logs with the same names.
 func TestSuggestedCommandsNameTheRegion(t *testing.T) {
 	for name, setUp := range map[string]func(*fakeAccount){
 		"a stack that could not be deleted": func(f *fakeAccount) { f.status = types.StackStatusDeleteFailed },
@@ -290,7 +291,8 @@ func TestProfileOnlyForTheCDKIsRefused(t *testing.T) {
 }
 
 // TestMissingInstallationIsNotDestroyed checks that destroying a missing installation is an error. The CDK would report
-// success, while the intended installation continues in another region.
+// success, while the intended installation continues in another region. The parameter of a check is deleted unless the
+// stack of the check exists.
 func TestMissingInstallationIsNotDestroyed(t *testing.T) {
 	const notFound = "there is no gatewright-dev in eu-west-1 of this AWS account"
 	for name, tt := range map[string]struct {

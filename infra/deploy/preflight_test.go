@@ -77,6 +77,7 @@ func addLeftover(f *fakeAccount, status types.ResourceStatus, kind, logical, phy
 	})
 }
 
+// addResource adds a resource to the stack with this ARN.
 func (f *fakeAccount) addResource(stack string, r types.StackResourceSummary) {
 	if f.stackResources == nil {
 		f.stackResources = map[string][]types.StackResourceSummary{}
@@ -273,6 +274,7 @@ func TestAllFindingsAreReportedTogether(t *testing.T) {
 	if err == nil {
 		t.Fatal("deploy() = nil, want a refusal")
 	}
+	// The bootstrap stack, the concurrency, the certificates of the domains and of the service, and two roles.
 	if got, want := len(strings.Split(err.Error(), "\n")), 6; got != want {
 		t.Errorf("error of deploy() has %d lines, want %d:\n%v", got, want, err)
 	}
