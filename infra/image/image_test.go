@@ -54,8 +54,8 @@ func digest(t *testing.T, i v1.Image) string {
 	return d.String()
 }
 
-// TestImageIsDeterministic checks that the digest of an image does not depend on the path and the time of the binary,
-// and that another binary has another digest.
+// TestImageIsDeterministic checks that the digest of an image does not depend on the path, the time and the mode of the
+// binary, and that another binary has another digest.
 func TestImageIsDeterministic(t *testing.T) {
 	first, second := binary(t, "a service"), binary(t, "a service")
 	if err := errors.Join(os.Chtimes(second, time.Unix(1, 0), time.Unix(1, 0)), os.Chmod(second, 0o755)); err != nil {
@@ -108,6 +108,7 @@ func TestImageRunsItsBinaryAsNobody(t *testing.T) {
 }
 
 // TestDataFileIsNextToTheBinary checks the path of the additional file in the image, and that every user can read it.
+// The error for a missing file has its path.
 func TestDataFileIsNextToTheBinary(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "model.weights")
 	if err := os.WriteFile(data, []byte("weights"), 0o600); err != nil {

@@ -35,7 +35,7 @@ type fakeAWS struct {
 }
 
 type fakeFunction struct {
-	reserved *int
+	reserved *int // the reserved concurrency, nil for none
 	tags     map[string]string
 	table    string // the table that the function uses
 }
@@ -111,6 +111,7 @@ func writeError(w http.ResponseWriter, status int, code string) {
 
 func writeJSON(w http.ResponseWriter, out any) { _ = json.NewEncoder(w).Encode(out) }
 
+// function handles a request for Lambda.
 func (a *fakeAWS) function(w http.ResponseWriter, r *http.Request, in map[string]any) {
 	// Paths are 2015-03-31/functions/NAME[/concurrency] and 2017-03-31/tags/ARN.
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -166,6 +167,7 @@ func (a *fakeAWS) function(w http.ResponseWriter, r *http.Request, in map[string
 	}
 }
 
+// table handles a request for DynamoDB or KMS.
 func (a *fakeAWS) table(w http.ResponseWriter, operation string, in map[string]any) {
 	if a.handleTable != nil {
 		if out := a.handleTable(operation, in); out != nil {
@@ -204,6 +206,7 @@ func (a *fakeAWS) table(w http.ResponseWriter, operation string, in map[string]a
 	}
 }
 
+// serve handles a request for DynamoDB about an existing table.
 func (t *fakeTable) serve(w http.ResponseWriter, name, operation string, in map[string]any) {
 	status := func(enabled bool) string { return map[bool]string{true: "ENABLED", false: "DISABLED"}[enabled] }
 	switch operation {

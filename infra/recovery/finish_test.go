@@ -70,13 +70,13 @@ func TestRestoreFinishesWhenAllRecordsAreProcessed(t *testing.T) {
 				stoppedCount(s), &logs)
 		}
 		if delivered != pending || pending == 0 {
-			t.Errorf("%s: %d audit records are delivered in %d calls, want %d", c.name, delivered, calls, pending)
+			t.Errorf("%s: %d audit records are delivered in %d calls, want %d and at least 1", c.name, delivered, calls, pending)
 		}
 	}
 }
 
-// TestRevivedCredentialsExcludeExpiredAndUnchanged checks that findRevived leaves out credentials that have expired
-// since the moment, and credentials that are not valid for longer than in the old table.
+// TestRevivedCredentialsExcludeExpiredAndUnchanged checks that findRevived leaves out credentials that have expired by
+// now, and credentials that are not valid for longer than in the old table.
 func TestRevivedCredentialsExcludeExpiredAndUnchanged(t *testing.T) {
 	now := time.Now()
 	fromNow := func(d time.Duration) *time.Time { return new(now.Add(d)) }
@@ -84,7 +84,7 @@ func TestRevivedCredentialsExcludeExpiredAndUnchanged(t *testing.T) {
 		name                       string
 		restored                   *time.Time // the expiry in the restored table, nil for never
 		existed                    bool       // whether the old table has the key
-		before                     *time.Time
+		before                     *time.Time // the expiry in the old table, nil for never
 		wantRevived, wantOldExpiry bool
 	}{
 		{"deleted key without an expiry", nil, false, nil, true, false},

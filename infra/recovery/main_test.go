@@ -52,7 +52,7 @@ func TestOnlyYesConfirms(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheMakeTarget checks which make target errors name.
+// TestErrorsNameTheMakeTarget checks that makeTarget returns the make target that was called. Errors name it.
 func TestErrorsNameTheMakeTarget(t *testing.T) {
 	for args, want := range map[string]string{
 		"-stage dev": "restore-aws", "-stage dev -stop -yes": "stop-aws",

@@ -10,6 +10,7 @@ import (
 // that was deleted before or created afterwards.
 func TestObjectsOfTheMomentAreRestored(t *testing.T) {
 	moment := time.Date(2026, 11, 25, 14, 2, 0, 0, time.UTC)
+	// v returns a version with content, and m returns a delete marker. seconds is the time since the moment.
 	v := func(id string, seconds int) version {
 		return version{id, false, moment.Add(time.Duration(seconds) * time.Second)}
 	}
@@ -18,7 +19,7 @@ func TestObjectsOfTheMomentAreRestored(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		versions []version // newest first
-		want     []string
+		want     []string  // the ids of the delete markers
 	}{
 		"existing object":                             {[]version{v("a", -60)}, nil},
 		"object deleted after the moment":             {[]version{m("m", 60), v("a", -60)}, []string{"m"}},

@@ -75,7 +75,7 @@ func TestMomentMustBeRestorable(t *testing.T) {
 		sourceDeleted bool // whether the source table was deleted
 		moment        time.Time
 		wantBackup    string // the ARN of the chosen backup
-		wantFinal     bool
+		wantFinal     bool   // whether the backup has the last state of the table
 		want          string // a part of the error
 	}{
 		{name: "first restorable second", at: base.from, moment: base.from},
@@ -175,6 +175,7 @@ func TestTableOfAnotherRestoreIsNotContinued(t *testing.T) {
 }
 
 // TestInvalidTagKeepsTheFunctionStopped checks that a function with an invalid tag stays stopped and keeps the tag.
+// With a valid tag it gets its concurrency again.
 func TestInvalidTagKeepsTheFunctionStopped(t *testing.T) {
 	s := newFakeAWS()
 	zero := 0

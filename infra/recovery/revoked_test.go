@@ -214,11 +214,13 @@ func TestRevivedCredentialsAreListedAndNeedADecision(t *testing.T) {
 }
 
 // TestRootKeyRotationRevivesNoCredential checks restores across rotations of the root key. A rotation changes the
-// hashes of API keys and tunnel tokens, which must not look like revocations. The moment, or the time of the restore,
-// can be during a rotation. If the root keys of both tables were rotated independently, the tables cannot be compared.
+// hashes of API keys and tunnel tokens, which must not look like revocations: only the four credentials of newScenario
+// are revived. The moment, or the time of the restore, can be during a rotation. If the root keys of both tables were
+// rotated independently, the tables cannot be compared.
 func TestRootKeyRotationRevivesNoCredential(t *testing.T) {
 	for name, c := range map[string]struct {
-		before, since []string // the stages of the rotation before and since the moment
+		// before and since have the stage that each rotation before and since the moment reaches, "" for its end.
+		before, since []string
 	}{
 		"rotation after the moment":             {since: []string{""}},
 		"two rotations after the moment":        {since: []string{"", ""}},
@@ -350,6 +352,7 @@ func TestStreamRecordsAreReplayed(t *testing.T) {
 		}
 	}
 	if err != nil || pending == 0 || delivered["auditchain"] != pending {
-		t.Errorf("delivered audit records = %v, error %v, want %d", delivered, err, pending)
+		t.Errorf("delivered records by function = %v, error %v, want %d for auditchain, at least 1, and no error", delivered,
+			err, pending)
 	}
 }

@@ -65,7 +65,7 @@ func newWorkWithStack(t *testing.T, s *fakeAWS, status, stream string, r request
 }
 
 // TestStackDuringAnUpdateIsRefused checks that nothing is changed during an update of the stack: CloudFormation would
-// undo some of the changes, or fail because of them.
+// undo some of the changes, or fail because of them. After an update, the functions can be stopped.
 func TestStackDuringAnUpdateIsRefused(t *testing.T) {
 	for status, stable := range map[string]bool{
 		"UPDATE_COMPLETE": true, "UPDATE_ROLLBACK_COMPLETE": true,
@@ -148,9 +148,10 @@ func (b countingBucket) walk(ctx context.Context, visit func(key string, b versi
 	return b.memoryBucket.walk(ctx, visit)
 }
 
-// TestTableIsRestoredAfterFunctionsAreStopped interrupts the first part of a restore at each request. It checks the
-// order of the steps: the source table is protected, then functions are stopped with the restore's tag, then the new
-// table is created. Giving the restore up starts the functions again and scans the bucket to restore artifacts.
+// TestTableIsRestoredAfterFunctionsAreStopped interrupts the first part of a restore at each of its first 14 requests.
+// It checks the order of the steps: the source table is protected, then functions are stopped with the restore's tag,
+// then the new table is created. The gateway is not stopped. Giving the restore up starts the functions again and scans
+// the bucket to restore artifacts.
 func TestTableIsRestoredAfterFunctionsAreStopped(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14} { // 0 means no interruption
 		s, sc, scans := newFakeAWS(), newScenario(t), 0

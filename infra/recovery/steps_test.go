@@ -28,6 +28,7 @@ func newFakeAWS() *fakeAWS {
 	}
 }
 
+// testPlan returns the plan of a restore of the table "damaged" into the table "restored".
 func testPlan() plan {
 	return plan{
 		stack: stack{
@@ -87,12 +88,12 @@ func TestInterruptedRestoreContinues(t *testing.T) {
 	if !want.tables["damaged"].Protected {
 		t.Fatal("the source table is not protected after the restore, want it protected")
 	}
-	got := want.tables["restored"]
-	if !got.Stream || !got.TTL || !got.PITR || !got.Protected {
-		t.Fatalf("restored table = %+v, want a stream, a TTL, point-in-time recovery and protection", got)
+	restored := want.tables["restored"]
+	if !restored.Stream || !restored.TTL || !restored.PITR || !restored.Protected {
+		t.Fatalf("restored table = %+v, want a stream, a TTL, point-in-time recovery and protection", restored)
 	}
-	if got.Tags["stage"] != "dev" || got.Tags[restoredTag] != "damaged@2026-11-25T14:02:00Z" {
-		t.Fatalf("tags of the restored table = %v, want the stage dev and the source with its moment", got.Tags)
+	if restored.Tags["stage"] != "dev" || restored.Tags[restoredTag] != "damaged@2026-11-25T14:02:00Z" {
+		t.Fatalf("tags of the restored table = %v, want the stage dev and the source with its moment", restored.Tags)
 	}
 	requests := want.requests
 	for _, afterEffect := range []bool{false, true} {
@@ -113,13 +114,20 @@ func TestInterruptedRestoreContinues(t *testing.T) {
 				t.Fatalf("killed at request %d (after it: %t) and repeated: runTableSteps() = %v, want no error", n,
 					afterEffect, err)
 			}
-			if !reflect.DeepEqual(s.tables, want.tables) {
-				t.Errorf("killed at request %d and repeated: restored table = %+v, want %+v", n, s.tables["restored"],
-					want.tables["restored"])
+			if len(s.tables) != len(want.tables) {
+				t.Errorf("killed at request %d (after it: %t) and repeated: %d tables, want %d", n, afterEffect, len(s.tables),
+					len(want.tables))
+			}
+			for name, table := range want.tables {
+				if !reflect.DeepEqual(s.tables[name], table) {
+					t.Errorf("killed at request %d (after it: %t) and repeated: table %s = %+v, want %+v", n, afterEffect, name,
+						s.tables[name], table)
+				}
 			}
 			for name, f := range s.functions {
 				if f.state() != want.functions[name].state() {
-					t.Errorf("killed at request %d the function %s is %s, want %s", n, name, f.state(), want.functions[name].state())
+					t.Errorf("killed at request %d (after it: %t) and repeated: function %s is %s, want %s", n, afterEffect, name,
+						f.state(), want.functions[name].state())
 				}
 			}
 		}
@@ -134,8 +142,8 @@ func TestInterruptedRestoreContinues(t *testing.T) {
 	}
 }
 
-// TestStartRestoresReservedConcurrency interrupts the start at each request, and checks that two more runs restore the
-// functions.
+// TestStartRestoresReservedConcurrency interrupts the start of functions at each request, before or after the request
+// takes effect. Two more runs must give the functions their earlier concurrency.
 func TestStartRestoresReservedConcurrency(t *testing.T) {
 	before := newFakeAWS()
 	for _, gatewayToo := range []bool{false, true} {
@@ -159,8 +167,8 @@ func TestStartRestoresReservedConcurrency(t *testing.T) {
 				}
 				for name, f := range s.functions {
 					if f.state() != before.functions[name].state() {
-						t.Errorf("killed at request %d: function %s is %s, want %s as before", n, name, f.state(),
-							before.functions[name].state())
+						t.Errorf("killed at request %d (after it: %t, with the gateway: %t): function %s is %s, want %s as before", n,
+							afterEffect, gatewayToo, name, f.state(), before.functions[name].state())
 					}
 				}
 			}
@@ -203,7 +211,8 @@ func TestNothingIsRestoredOverAnotherTable(t *testing.T) {
 		}
 		if s.tables["restored"].Stream || s.tables["damaged"].Protected ||
 			s.functions["gatewright-dev-accounts"].reserved != nil {
-			t.Errorf("runTableSteps(a target %s) changes tables or functions, want no change", name)
+			t.Errorf("runTableSteps(a target %s) leaves the tables %+v and %+v and the function %s, want no change", name,
+				s.tables["restored"], s.tables["damaged"], s.functions["gatewright-dev-accounts"].state())
 		}
 	}
 	s := newFakeAWS()
@@ -294,7 +303,7 @@ func TestLostBuildsAreReportedWithTheRemedy(t *testing.T) {
 		return deployments.Served{BuildID: "b" + n, Artifact: "a" + n, Source: "s" + n}
 	}
 	s := survey{builds: map[string][]deployments.Served{
-		"well":     {served("1")},
+		"complete": {served("1")},
 		"rebuilt":  {served("2")},
 		"uploaded": {served("3")},
 		"earlier":  {served("4"), served("5")},

@@ -18,6 +18,7 @@ func newStopWork(t *testing.T, s *fakeAWS, sc scenario, r request) *work {
 	return w
 }
 
+// stoppedCount returns the number of functions with a reserved concurrency of 0.
 func stoppedCount(s *fakeAWS) (n int) {
 	for _, f := range s.functions {
 		if f.reserved != nil && *f.reserved == 0 {
@@ -44,7 +45,8 @@ func TestStopAndStartRestoreReservedConcurrency(t *testing.T) {
 				}
 			}
 			if got := stoppedCount(s); got != len(s.functions) {
-				t.Fatalf("killed at request %d: %d functions are stopped, want %d", n, got, len(s.functions))
+				t.Fatalf("killed at request %d (after it: %t): %d functions are stopped, want %d", n, afterEffect, got,
+					len(s.functions))
 			}
 			s.requests, s.failFrom = 0, n
 			_ = w.startAll(t.Context(), testPlan().stack)
@@ -56,8 +58,8 @@ func TestStopAndStartRestoreReservedConcurrency(t *testing.T) {
 			}
 			for name, f := range s.functions {
 				if f.state() != before.functions[name].state() {
-					t.Errorf("killed at request %d: function %s is %s, want %s as before", n, name, f.state(),
-						before.functions[name].state())
+					t.Errorf("killed at request %d (after it: %t): function %s is %s, want %s as before", n, afterEffect, name,
+						f.state(), before.functions[name].state())
 				}
 			}
 		}
@@ -75,7 +77,8 @@ func TestStopNeedsConfirmation(t *testing.T) {
 		change(w)
 		_ = w.stopAll(t.Context(), testPlan().stack)
 		if stoppedCount(s) > 0 || len(s.functions["gatewright-dev-accounts"].tags) > 1 {
-			t.Errorf("%s: stopAll() leaves %d functions stopped or a tag, want no change", name, stoppedCount(s))
+			t.Errorf("%s: stopAll() leaves %d functions stopped and the tags %v, want 0 and only the stage", name,
+				stoppedCount(s), s.functions["gatewright-dev-accounts"].tags)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestArtifactVersionsMatchTheRestoredRootKey(t *testing.T) {
 }
 
 // TestTableRestoredDuringARotationOpens checks that the root keys of a table can be unwrapped in each stage of a
-// rotation.
+// rotation, and not with a disabled KMS key. A table without a root key gets none.
 func TestTableRestoredDuringARotationOpens(t *testing.T) {
 	for _, stage := range []string{"announce", "switch", "renew", "hold", "settle", ""} {
 		s := scenario{earlier: memory.New(), current: memory.New(), kms: rootkeytest.New("key")}

@@ -18,10 +18,10 @@ const (
 )
 
 // gatewayTemplate returns a template with these resources and the gateway's address at apis.example.com.
-func gatewayTemplate(parts ...string) string { return domainTargets("apis.example.com", parts...) }
+func gatewayTemplate(parts ...string) string { return templateAtDomain("apis.example.com", parts...) }
 
-// domainTargets returns a template with these resources and the gateway's address at a domain.
-func domainTargets(domain string, parts ...string) string {
+// templateAtDomain returns a template with these resources and the gateway's address at a domain.
+func templateAtDomain(domain string, parts ...string) string {
 	parts = append(parts, `"F": {"Type": "AWS::Lambda::Function"}`)
 	return `{"Resources": {` + strings.Join(parts, ", ") +
 		`}, "Outputs": {"GatewayAddress": {"Value": "https://*.` + domain + `"}}}`
@@ -38,7 +38,7 @@ func weightedRecords(function, processes int) string {
 // gatewayRemovals has deployments from one template to another, with their refusals.
 var gatewayRemovals = map[string]struct {
 	before, after       string
-	want, wantIfAllowed []string // a part of each line
+	want, wantIfAllowed []string // a part of each refusal; wantIfAllowed is with REMOVE=gateway,gatewayDomain
 }{
 	"processes added": {gatewayTemplate(functionTarget), gatewayTemplate(functionTarget, processTarget), nil, nil},
 	"function added":  {gatewayTemplate(processTarget), gatewayTemplate(functionTarget, processTarget), nil, nil},
@@ -118,12 +118,12 @@ var gatewayRemovals = map[string]struct {
 		gatewayTemplate(functionTarget, processTarget, weightedRecords(0, 100)), nil, nil,
 	},
 	"another gateway domain": {
-		gatewayTemplate(processTarget), domainTargets("b.example.com", processTarget),
+		gatewayTemplate(processTarget), templateAtDomain("b.example.com", processTarget),
 		[]string{"the domain name *.apis.example.com by which clients call would be removed: leave gatewayDomain"},
 		nil,
 	},
 	"another gateway domain and the function removed": {
-		gatewayTemplate(functionTarget, processTarget), domainTargets("b.example.com", processTarget),
+		gatewayTemplate(functionTarget, processTarget), templateAtDomain("b.example.com", processTarget),
 		[]string{"or say REMOVE=gateway to", "leave gatewayDomain"},
 		nil,
 	},
@@ -135,17 +135,17 @@ var gatewayRemovals = map[string]struct {
 	},
 }
 
-// TestLastGatewayCannotBeRemoved checks that a gateway target cannot be removed, even with REMOVE, while
-// it is the only one or while DNS records route clients to it.
+// TestLastGatewayCannotBeRemoved checks that a gateway target cannot be removed, even with REMOVE, while it is the only
+// one or while DNS records route clients to it. It also checks changes of DNS records and of the gateway's domain.
 func TestLastGatewayCannotBeRemoved(t *testing.T) {
 	for name, tt := range gatewayRemovals {
 		all := removals.Diff(newPlan(t, tt.before, relayTemplate, false), newPlan(t, tt.after, relayTemplate, false))
 		if got := removals.Refusals(all, nil, "infra/stages/dev.json"); !slices.EqualFunc(got, tt.want, strings.Contains) {
-			t.Errorf("%s: Refusals() = %q, want %q", name, got, tt.want)
+			t.Errorf("%s: Refusals() = %q, want lines with %q", name, got, tt.want)
 		}
 		if got := removals.Refusals(all, []string{"gateway", "gatewayDomain"},
 			"infra/stages/dev.json"); !slices.EqualFunc(got, tt.wantIfAllowed, strings.Contains) {
-			t.Errorf("%s: Refusals(all allowed) = %q, want %q", name, got, tt.wantIfAllowed)
+			t.Errorf("%s: Refusals(REMOVE=gateway,gatewayDomain) = %q, want lines with %q", name, got, tt.wantIfAllowed)
 		}
 	}
 }

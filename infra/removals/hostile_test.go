@@ -40,8 +40,8 @@ var apiLoss = []string{"apiDomain: the domain name api.example.com by which"}
 var hostileTemplateCases = map[string]struct {
 	before  string
 	changes []string // texts, each followed by its replacement
-	nested  string
-	want    []string
+	nested  string   // the template of the nested stack, "" means relayTemplate
+	want    []string // the name, a colon, and the beginning of the loss of each removal
 }{
 	"API domain with another logical ID and name": {before: fullTemplate, changes: []string{
 		`"ApiDomain": {`, `"NewDomain": {`,

@@ -47,7 +47,8 @@ const relayTemplate = `{"Resources": {
 	"Listener": {"Type": "AWS::ElasticLoadBalancingV2::Listener"},
 	"Service": {"Type": "AWS::ECS::Service", "Properties": {"ServiceName": "relay"}}}}`
 
-// newPlan returns the stack that Planned reads. root is its template, and nested is the template of each nested stack.
+// newPlan returns the stack that Planned reads. root is its template, and nested is the template of its nested stacks.
+// protected says whether it has termination protection.
 func newPlan(t *testing.T, root, nested string, protected bool) removals.Stack {
 	t.Helper()
 	files := fstest.MapFS{
@@ -74,7 +75,7 @@ var updateCases = map[string]struct {
 	oldText, newText string   // oldText is replaced by newText in the template
 	nested           string   // the template of the nested stack, "" means relayTemplate
 	unprotected      bool     // whether the new stack has no termination protection
-	want             []string // the name and the loss of each removal, separated by a colon
+	want             []string // the name, a colon, and the beginning of the loss of each removal
 }{
 	"no change": {oldText: "", newText: "", want: nil},
 	"function removed": {
@@ -101,7 +102,7 @@ var updateCases = map[string]struct {
 		oldText: `"ACLAssociation": {"Type": "AWS::WAFv2::WebACLAssociation"},`,
 		want:    []string{"waf: the web ACL"},
 	},
-	"API renamed": {
+	"API with another logical ID": {
 		oldText: `"Api": {"Type": "AWS::ApiGateway::RestApi"}`,
 		newText: `"Api2": {"Type": "AWS::ApiGateway::RestApi"}`, want: []string{"Api: an API with its address"},
 	},
@@ -174,7 +175,7 @@ var updateCases = map[string]struct {
 			`{"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotation": true}}}}`,
 		oldText: `, "AlarmKey": {"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotation": true}}`, want: nil,
 	},
-	"multi-Region key": {
+	"key turned into a multi-Region key": {
 		oldText: `"MultiRegion": false`, newText: `"MultiRegion": true`,
 		want: []string{"multiRegionKey: the multiRegionKey of RootKey would be another"},
 	},
@@ -222,6 +223,7 @@ var updateCases = map[string]struct {
 	},
 }
 
+// TestRemovalsOfAnUpdateAreReported checks that Diff returns exactly the removals of each update in updateCases.
 func TestRemovalsOfAnUpdateAreReported(t *testing.T) {
 	for name, tt := range updateCases {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +286,7 @@ func TestRemovalMustBeAllowedByName(t *testing.T) {
 		"apiDomai WAF *": {"the domain name x", "the key would be", "the web ACL"},
 	} {
 		if got := removals.Refusals(all, strings.Fields(allowed), file); !slices.EqualFunc(got, want, strings.HasPrefix) {
-			t.Errorf("Refusals(allowed %q) = %q, want %q", allowed, got, want)
+			t.Errorf("Refusals(allowed %q) = %q, want lines that begin with %q", allowed, got, want)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (f fakeCloudFormation) ListStackResources(
 }
 
 // TestDeployedStackEqualsThePlannedOne checks that Deployed and Planned return the same stack for the same templates,
-// with two nested stacks.
+// with two nested stacks. HasServices finds the services in the nested stacks.
 func TestDeployedStackEqualsThePlannedOne(t *testing.T) {
 	twoNested := strings.Replace(fullTemplate, `"RelayNestedStack"`,
 		`"CallsNestedStack": {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "relay.json"}}, `+
@@ -189,6 +189,8 @@ func TestMissingStacksHaveNoRemovals(t *testing.T) {
 	}
 }
 
+// TestUnreadablePlannedStackIsAnError checks that Planned returns an error for templates from which it cannot determine
+// all resources.
 func TestUnreadablePlannedStackIsAnError(t *testing.T) {
 	for name, files := range map[string]fstest.MapFS{
 		"no files":      {},

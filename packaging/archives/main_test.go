@@ -59,8 +59,8 @@ func packArchive(t *testing.T, system string, mode os.FileMode, modTime time.Tim
 	return filepath.Join(out, "gatewright-"+release.Version()+"-"+system+suffix), buf.String()
 }
 
-// TestArchiveUnpacksIntoPlace unpacks the archive with tar, as an administrator does, and checks that tar prints no
-// warning.
+// TestArchiveUnpacksIntoPlace unpacks the archive with tar, as an administrator does. It checks the paths and modes of
+// the files, and that tar prints no warning.
 func TestArchiveUnpacksIntoPlace(t *testing.T) {
 	shared := map[string]string{
 		"usr/local/bin/gatewright":                        "-rwxr-xr-x",
@@ -129,7 +129,7 @@ func TestArchiveIsReproducible(t *testing.T) {
 		a, errA := os.ReadFile(first)
 		b, errB := os.ReadFile(second)
 		if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
-			t.Errorf("two archives for %s differ (%v), want the same", system, err)
+			t.Errorf("two archives for %s differ (error %v), want the same bytes", system, err)
 		}
 		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(a), first); output != want {
 			t.Errorf("write(%s) prints %q, want %q", system, output, want)
@@ -173,14 +173,15 @@ func writeUnit(t *testing.T) string {
 	return path
 }
 
-// analyze runs systemd-analyze on a unit, which does not need a running systemd.
+// analyze runs systemd-analyze, which does not need a running systemd, and returns its output. It skips the test if
+// systemd-analyze is not installed, except in continuous integration.
 func analyze(t *testing.T, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("systemd-analyze is not installed, want it in continuous integration")
 		}
-		t.Skip("it needs systemd-analyze, of systemd")
+		t.Skip("systemd-analyze, which is part of systemd, is not installed")
 	}
 	out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
 	if err != nil {
@@ -196,7 +197,8 @@ func TestUnitVerifies(t *testing.T) {
 	}
 }
 
-// maxExposure is the maximum score of systemd-analyze in tenths: the unit has 1.5, and a service with full access has 10.0.
+// maxExposure is the maximum score of systemd-analyze in tenths. The unit has 1.5, and a service with full access has
+// 10.0.
 const maxExposure = "15"
 
 // TestUnitIsConfined checks the score that systemd-analyze calculates for the unit's restrictions.
@@ -206,7 +208,7 @@ func TestUnitIsConfined(t *testing.T) {
 
 // TestUnitAllowsCallsOfBuilds checks that builds can limit their memory and lock their files. A stricter unit would
 // reject these system calls. The allowed calls follow from the unit's lines and from systemd's definitions of the
-// groups.
+// groups. They do not include reboot and mount.
 func TestUnitAllowsCallsOfBuilds(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(tree, "packaging", "systemd", "gatewright@.service"))
 	if err != nil {
@@ -239,7 +241,7 @@ func TestUnitAllowsCallsOfBuilds(t *testing.T) {
 	}
 }
 
-// calls returns the system calls of a group, including the calls of nested groups.
+// calls returns the system calls of a group, including the calls of nested groups. A name without @ is a call.
 func calls(t *testing.T, group string) (names []string) {
 	t.Helper()
 	if !strings.HasPrefix(group, "@") {

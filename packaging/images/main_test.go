@@ -110,7 +110,7 @@ func TestImagesAreReproducible(t *testing.T) {
 	}
 }
 
-// checkout copies the files of the tree that are, or will be, committed.
+// checkout copies the files of this checkout that are, or will be, committed into a folder.
 func checkout(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -134,7 +134,7 @@ func checkout(t *testing.T, dir string) {
 	}
 }
 
-// contents returns the files below a folder.
+// contents returns the texts of the files below a folder, by their paths.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -247,8 +247,7 @@ func TestImageDescription(t *testing.T) {
 	}
 }
 
-// TestOnlyProductHasWeights checks that only the product's image
-// has the weights of the documentation's search, next to its binary.
+// TestOnlyProductHasWeights checks that only the product's image has the weights of the documentation's search.
 func TestOnlyProductHasWeights(t *testing.T) {
 	o := smallImages(t)
 	for _, p := range programs(o.tree, "") {
@@ -283,8 +282,8 @@ func TestOnlyProductHasWeights(t *testing.T) {
 	}
 }
 
-// TestProgramsContainNoTemplates checks that no program can execute a template of text/template or html/template.
-// A template looks up methods by name, so the linker keeps the exported methods of all types in such a program. In the
+// TestProgramsContainNoTemplates checks that no program can execute a template of text/template or html/template. A
+// template looks up methods by name, so the linker keeps the exported methods of all types in such a program. In the
 // server, that is 12 MB.
 func TestProgramsContainNoTemplates(t *testing.T) {
 	if _, err := product(); err != nil {
@@ -407,7 +406,8 @@ func TestBillListsLinkedModules(t *testing.T) {
 	}
 }
 
-// TestMissingBinaryIsNamed checks that the error has the path of a missing binary.
+// TestMissingBinaryIsNamed checks that the error for a missing binary, or for a file that is no Go binary, has its
+// path.
 func TestMissingBinaryIsNamed(t *testing.T) {
 	o := options{binaries: t.TempDir(), out: t.TempDir(), tree: repository, architectures: []string{"arm64"}}
 	path := filepath.Join(o.binaries, "arm64", "gatewright-server")

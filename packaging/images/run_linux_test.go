@@ -38,8 +38,9 @@ func productImages(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestImagesContainRootCertificates checks that the binaries contain root certificates: a container has no system
-// certificates, so the product would otherwise trust no authority, upstream or AWS endpoint.
+// TestImagesContainRootCertificates checks that the bill of materials of each program lists the module with root
+// certificates. A container has no system certificates, so the product would otherwise trust no authority, upstream or
+// AWS endpoint.
 func TestImagesContainRootCertificates(t *testing.T) {
 	folder := productImages(t)
 	for _, p := range programs(repository, "serve") {
@@ -81,8 +82,8 @@ func TestImagesRun(t *testing.T) {
 	})
 }
 
-// TestProductWritesOnlyToItsVolume checks that the product can write only to its volume, creates its data there, and
-// builds a project.
+// TestProductWritesOnlyToItsVolume checks that the product can write only to its volume, stores the key of the account
+// there, and builds a project.
 func TestProductWritesOnlyToItsVolume(t *testing.T) {
 	folder := productImages(t)
 	api, gateway := freeport.Address(t).String(), freeport.Address(t).String()

@@ -15,7 +15,8 @@ import (
 
 const tree = "../.."
 
-// TestEveryServerModuleHasLicense compares the server's license file with the list of the modules that the server can link.
+// TestEveryServerModuleHasLicense checks that the license texts have every module that the server can link, the
+// product, the console, and the Go standard library.
 func TestEveryServerModuleHasLicense(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(tree, "internal", "repolint", "testdata", "server-modules.txt"))
 	if err != nil {
@@ -70,6 +71,7 @@ func writeFile(t *testing.T, name, text string) {
 	}
 }
 
+// TestModuleWithoutLicenseIsAnError checks which files are the license of a module. A module without one is an error.
 func TestModuleWithoutLicenseIsAnError(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, text string
@@ -96,6 +98,7 @@ func TestModuleWithoutLicenseIsAnError(t *testing.T) {
 	}
 }
 
+// TestModuleWithoutSourceIsAnError checks the error for a module that was not downloaded.
 func TestModuleWithoutSourceIsAnError(t *testing.T) {
 	p := writeModule(t, "example.com/m", map[string]string{"LICENSE": "MIT", "p/p.go": "package p"})
 	p.Module.Dir = ""
@@ -105,7 +108,8 @@ func TestModuleWithoutSourceIsAnError(t *testing.T) {
 	}
 }
 
-// TestTextsAreUniqueAndSorted collects the same modules twice, in two orders, and checks that the text is the same.
+// TestTextsAreUniqueAndSorted collects the same modules in two orders, and one of them twice. The text must be the
+// same, and have equal licenses once.
 func TestTextsAreUniqueAndSorted(t *testing.T) {
 	a := writeModule(t, "example.com/a", map[string]string{
 		"LICENSE": "MIT\n", "NOTICE": "Copyright A", "p/LICENSE": "BSD",
@@ -147,6 +151,8 @@ func zipBundle(t *testing.T, name, text string) string {
 	return archive.String()
 }
 
+// TestConsoleHasItsLicenses checks that the license texts have the file of licenses in the console's bundle, and the
+// errors for a bundle without one.
 func TestConsoleHasItsLicenses(t *testing.T) {
 	for _, tt := range []struct{ name, bundle, wantError string }{
 		{"licenses", zipBundle(t, "licenses-0a1b2c.txt", "preact: MIT"), ""},

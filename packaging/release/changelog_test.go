@@ -22,6 +22,7 @@ func TestChangelogParses(t *testing.T) {
 	}
 }
 
+// TestMalformedChangelogIsAnError checks the error of each malformed changelog, and that a complete one is accepted.
 func TestMalformedChangelogIsAnError(t *testing.T) {
 	const header = "# Changelog\n\n## [Unreleased]\n"
 	const release = "\n## [1.0.0] - 2026-01-02\n\n### Upgrade\n\nNothing.\n"
@@ -50,6 +51,6 @@ func TestMalformedChangelogIsAnError(t *testing.T) {
 		}
 	}
 	if log, err := parseChangelog(header + release); err != nil || len(log) != 2 {
-		t.Errorf("parseChangelog(complete changelog) = %d sections, %v, want 2", len(log), err)
+		t.Errorf("parseChangelog(complete changelog) = %d sections, %v, want 2 and no error", len(log), err)
 	}
 }

@@ -74,7 +74,7 @@ func writeFile(t *testing.T, name, text string) {
 	}
 }
 
-// runCommand runs a command.
+// runCommand runs a command, and fails the test if the command fails.
 func runCommand(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
@@ -90,7 +90,7 @@ func commit(t *testing.T, tree string) {
 		"commit.gpgsign=false", "commit", "-q", "-m", "change")
 }
 
-// files returns the texts of the files in a folder.
+// files returns the texts of the files in a folder, by their names.
 func files(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -108,8 +108,8 @@ func files(t *testing.T, folder string) map[string]string {
 	return texts
 }
 
-// TestReleaseIsCompleteAndSigned makes a release, and verifies it as users do. A second release of the same commit must
-// have the same files.
+// TestReleaseIsCompleteAndSigned makes a release, and verifies it as users do. No file contains the private key. A
+// second release of the same commit must have the same files.
 func TestReleaseIsCompleteAndSigned(t *testing.T) {
 	o := checkout(t)
 	var output bytes.Buffer
@@ -283,6 +283,7 @@ func invalidReleases() []invalidRelease {
 	}
 }
 
+// TestInvalidReleaseIsRefused checks that the check before a release refuses each change in invalidReleases.
 func TestInvalidReleaseIsRefused(t *testing.T) {
 	for _, tt := range invalidReleases() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -362,7 +363,7 @@ func TestReleaseReplacesUnfinishedOne(t *testing.T) {
 		t.Fatalf("TryLock() = %t, %v, want true", locked, err)
 	}
 	if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), "another release") {
-		t.Errorf("a second release at the same time = %v, want an error that names the other one", err)
+		t.Errorf("run() during another release = %v, want an error with \"another release\"", err)
 	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
@@ -384,6 +385,7 @@ func TestReleaseReplacesUnfinishedOne(t *testing.T) {
 	}
 }
 
+// TestHomeFolderIsExpanded checks that only ~/ at the beginning of a path stands for the home folder.
 func TestHomeFolderIsExpanded(t *testing.T) {
 	t.Setenv("HOME", "/somewhere/ann")
 	for file, want := range map[string]string{
@@ -405,13 +407,14 @@ func TestUnknownSigningKeyIsRefused(t *testing.T) {
 	runCommand(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", o.key+"-other")
 	o.key += "-other"
 	if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), allowedSigners) {
-		t.Errorf("a release with an unknown key = %v, want an error that names %s", err, allowedSigners)
+		t.Errorf("run(unknown key) = %v, want an error that names %s", err, allowedSigners)
 	}
 	if _, err := os.Stat(older); err != nil {
 		t.Errorf("Stat(file of the older release) after a failed release = %v, want it kept", err)
 	}
 }
 
+// TestMissingFileIsNamed checks that the error for a missing built file has its path.
 func TestMissingFileIsNamed(t *testing.T) {
 	for _, name := range []string{
 		"gatewright-1.2.3-linux-amd64.tar.gz", "LICENSES.txt", "images/gatewright-relay.tar",
@@ -423,7 +426,7 @@ func TestMissingFileIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := run(t.Context(), o, false); err == nil || !strings.Contains(err.Error(), file) {
-			t.Errorf("a release without %s = %v, want an error with its path", name, err)
+			t.Errorf("run(without %s) = %v, want an error with its path", name, err)
 		}
 	}
 }
