@@ -59,9 +59,9 @@ func TestCheckSummaryMatchesGolden(t *testing.T) {
 	golden.Equal(t, "testdata/check.txt", out.String())
 }
 
-// TestCheckRoleReadsOnlyItsKey checks that the roles of the check's function and of its schedule allow only actions of
-// SSM, CloudWatch Logs and Lambda, without wildcards. The actions of SSM are only for the parameter with the key: the
-// check calls the installation like any client with a key.
+// TestCheckRoleReadsOnlyItsKey checks that the roles of the check's function and of its schedule allow only reading the
+// key, writing the log, and calling the function, without wildcards. The check calls the installation like any client
+// with a key.
 func TestCheckRoleReadsOnlyItsKey(t *testing.T) {
 	for role, statements := range synthesizeCheck(t, nil).grants() {
 		for _, s := range statements {
@@ -74,8 +74,10 @@ func TestCheckRoleReadsOnlyItsKey(t *testing.T) {
 						arn != "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter/gatewright/dev/check-key" {
 						t.Errorf("%s may %s on %s, want the parameter with the key", role, action, arn)
 					}
-					if service, _, _ := strings.Cut(action, ":"); !slices.Contains([]string{"ssm", "logs", "lambda"}, service) {
-						t.Errorf("%s may %s, want only actions of ssm, logs and lambda", role, action)
+					if !slices.Contains([]string{
+						"ssm:GetParameter", "logs:CreateLogStream", "logs:PutLogEvents", "lambda:InvokeFunction",
+					}, action) {
+						t.Errorf("%s may %s, want only GetParameter, CreateLogStream, PutLogEvents and InvokeFunction", role, action)
 					}
 				}
 			}
@@ -187,7 +189,7 @@ func TestCheckFollowsCreationRules(t *testing.T) {
 }
 
 // TestCheckAlarmsNotifyTopicsInCheckRegion checks that the check's alarms notify topics in the check's region, and that
-// the alarm on ChecksPassed rings if no check runs.
+// the alarms on ChecksPassed ring if no check runs.
 func TestCheckAlarmsNotifyTopicsInCheckRegion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		context map[string]string
@@ -204,20 +206,23 @@ func TestCheckAlarmsNotifyTopicsInCheckRegion(t *testing.T) {
 		},
 	} {
 		a := synthesizeCheck(t, tt.context)
-		alarms := a.all("AWS::CloudWatch::Alarm")
+		alarms, checkAlarms := a.all("AWS::CloudWatch::Alarm"), 0
 		for id, r := range alarms {
 			for _, property := range []string{"AlarmActions", "OKActions"} {
 				if got := texts(r.Properties[property]); !slices.Equal(got, tt.topics) {
 					t.Errorf("%s: %s of %s are %q, want %q", name, property, id, got, tt.topics)
 				}
 			}
-			if r.Properties["MetricName"] == telemetry.ChecksPassed && (r.Properties["TreatMissingData"] != "breaching" ||
-				r.Properties["EvaluationPeriods"] != 3.0) {
+			if r.Properties["MetricName"] != telemetry.ChecksPassed {
+				continue
+			}
+			checkAlarms++
+			if r.Properties["TreatMissingData"] != "breaching" || r.Properties["EvaluationPeriods"] != 3.0 {
 				t.Errorf("%s: alarm %s = %v, want missing data to be breaching, and 3 evaluation periods", name, id, r.Properties)
 			}
 		}
-		if len(alarms) != 3 {
-			t.Errorf("%s: %d alarms, want 3", name, len(alarms))
+		if len(alarms) != 3 || checkAlarms != 2 {
+			t.Errorf("%s: %d alarms, %d of them on ChecksPassed, want 3 and 2", name, len(alarms), checkAlarms)
 		}
 		if strings.Contains(string(a.raw[checkFile]), topicARN) {
 			t.Errorf("%s: the template of the check contains %s, want no topic of the installation's region", name, topicARN)

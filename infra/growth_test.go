@@ -133,8 +133,8 @@ func TestGrowthReachesTheExpectedSize(t *testing.T) {
 			expectedOperations,
 		},
 		{
-			"more groups and operations than expected", slices.Repeat([]functionSpec{group(10)}, expectedGroups+1), expectedGroups + 1,
-			10 * (expectedGroups + 1),
+			"more groups and operations than expected", slices.Repeat([]functionSpec{group(10)}, expectedGroups+1),
+			expectedGroups + 1, 10 * (expectedGroups + 1),
 		},
 	}
 	for _, tt := range tests {

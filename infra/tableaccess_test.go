@@ -144,9 +144,9 @@ func TestScansAreDeclared(t *testing.T) {
 	}
 }
 
-// TestGrantWithoutKeyPrefixPanics checks that no template is created if a role accesses items without declared key
+// TestUndeclaredTableAccessPanics checks that no template is created if a role accesses items without declared key
 // prefixes. The same holds for an undeclared scan, for an unknown action, and for a scan with any other action.
-func TestGrantWithoutKeyPrefixPanics(t *testing.T) {
+func TestUndeclaredTableAccessPanics(t *testing.T) {
 	declared := store.TableAccess{Reads: []store.KeyPrefix{"a"}, Writes: []store.KeyPrefix{"a"}}
 	for name, test := range map[string]struct {
 		actions []any

@@ -105,9 +105,10 @@ func TestRevivedCredentialsExcludeExpiredAndUnchanged(t *testing.T) {
 		}
 		w := &work{now: func() time.Time { return now }}
 		revived := w.findRevived(restored, before, now.Add(-time.Hour))
-		if (len(revived) == 1) != c.wantRevived || c.wantRevived && (revived[0].oldExpiry != nil) != c.wantOldExpiry {
-			t.Errorf("%s: findRevived() = %+v, want a credential: %v, with the old expiry: %v", c.name, revived, c.wantRevived,
-				c.wantOldExpiry)
+		hasOldExpiry := len(revived) == 1 && revived[0].oldExpiry != nil
+		if (len(revived) == 1) != c.wantRevived || hasOldExpiry != c.wantOldExpiry {
+			t.Errorf("%s: findRevived() = %d credentials, with the old expiry: %v, want a credential: %v, with it: %v", c.name,
+				len(revived), hasOldExpiry, c.wantRevived, c.wantOldExpiry)
 		}
 	}
 }
