@@ -80,7 +80,7 @@ func (a assembly) dimensionValues() map[string][]any {
 
 // TestAlarmsCanFire checks each alarm. Its metrics are published, and its functions, APIs and stages exist. Missing
 // data does not make it ring, unless the alarm has a lower bound. It does not look back further than CloudWatch can.
-// The alarms of zeroThresholdMetrics ring above 0, and those of IteratorAge and of utilizations have thresholds that
+// The alarms of zeroThresholdMetrics ring above 0. The thresholds for IteratorAge and for utilizations are values that
 // the metric can reach.
 func TestAlarmsCanFire(t *testing.T) {
 	const hour, day, week = 3600.0, 24 * 3600.0, 7 * 24 * 3600.0
@@ -132,8 +132,8 @@ func TestAlarmsCanFire(t *testing.T) {
 	}
 }
 
-// TestReleaseAlarmsFireDuringTheCanary checks that the alarms that stop a release ring before the canary ends: those of
-// each function, and those of the gateway's own faults and of the management API's 5xx responses.
+// TestReleaseAlarmsFireDuringTheCanary checks that the alarms that stop a release ring before the canary ends: the
+// alarms of each function, of the gateway's own faults, and of the management API's 5xx responses.
 func TestReleaseAlarmsFireDuringTheCanary(t *testing.T) {
 	a := synthesize(t, servicesContext(nil))
 	names := map[string]string{"the processes": "GatewayFaults", "operations of an API": "ApiApiServerErrors"}

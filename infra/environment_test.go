@@ -22,8 +22,8 @@ func TestFunctionEnvironmentNamesTheInstallation(t *testing.T) {
 	}
 }
 
-// TestFunctionEnvironmentHasThePublicAddress checks which address of the management API functions get: that of the
-// setting, that of the API's domain, or that of API Gateway. In an emulator without the setting they get none.
+// TestFunctionEnvironmentHasThePublicAddress checks which address of the management API functions get: the address of
+// the setting, of the API's domain, or of API Gateway. In an emulator without the setting, they get no address.
 func TestFunctionEnvironmentHasThePublicAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		context map[string]string

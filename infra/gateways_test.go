@@ -14,6 +14,7 @@ type servingResources struct {
 	apis, functions, services, domains int
 }
 
+// servingResources counts the resources that serve deployments.
 func (a assembly) servingResources() (out servingResources) {
 	for _, r := range a.all("AWS::ApiGateway::RestApi") {
 		if r.Properties["Name"] == "gatewright-dev-"+gateway {

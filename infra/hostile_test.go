@@ -106,7 +106,7 @@ var hostileTexts = []string{
 }
 
 // TestSettingsRefuseHostileText checks that each text is refused with an error that names the setting, so that the text
-// reaches neither a template nor a process. Only the setting limits accepts spaces.
+// reaches neither a template nor a process. Only the setting limits accepts a blank text.
 func TestSettingsRefuseHostileText(t *testing.T) {
 	for _, def := range settingDefs() {
 		if def.contextOnly || def.name == "stage" {

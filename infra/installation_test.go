@@ -366,6 +366,8 @@ func TestAddedFunctionIsCalledByItsTriggers(t *testing.T) {
 	}
 }
 
+// TestTwoFunctionsCannotShareARoute checks that routesOf refuses two operations with the same method and path if they
+// belong to two functions. The names of path parameters do not matter.
 func TestTwoFunctionsCannotShareARoute(t *testing.T) {
 	one := functionSpec{name: "one", routes: []api.Declaration{{ID: "a", Method: "GET", Path: "/v1/things/{id}"}}}
 	two := functionSpec{name: "two", routes: []api.Declaration{{ID: "b", Method: "GET", Path: "/v1/things/{name}"}}}

@@ -91,9 +91,10 @@ func mergeLocked(before, after []apiResource) []apiResource {
 	return out
 }
 
-func formatAPIResources(parts []apiResource) string {
+// formatAPIResources returns the lines of apiLockFile, without its header.
+func formatAPIResources(resources []apiResource) string {
 	var out strings.Builder
-	for _, p := range parts {
+	for _, p := range resources {
 		if p.deleted {
 			out.WriteString("gone ")
 		}
@@ -102,6 +103,7 @@ func formatAPIResources(parts []apiResource) string {
 	return out.String()
 }
 
+// parseAPIResources parses the lines of apiLockFile.
 func parseAPIResources(text string) (out []apiResource, err error) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "#") {
@@ -213,11 +215,11 @@ func TestRefusedAPIUpdatesAreReported(t *testing.T) {
 // installation may have them. A line that cannot be parsed is an error.
 func TestDeletedResourcesStayLocked(t *testing.T) {
 	parse := func(text string) []apiResource {
-		parts, err := parseAPIResources(text)
+		resources, err := parseAPIResources(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return parts
+		return resources
 	}
 	before := parse("- DomainName d installation D -\nApi Resource /a Paths Path1 -\ngone Api Resource /b Paths Path2 " +
 		"-\nApi Resource /c Paths Path3 -\nOld Resource /a Paths Path1 -\n")

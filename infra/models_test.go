@@ -134,7 +134,7 @@ func TestVectorsMatchTheModelAndDocumentation(t *testing.T) {
 			}
 			err := s.checkVectors()
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("checkVectors() = %v, want %q", err, tc.want)
+				t.Errorf("checkVectors() = %v, want an error with %q, or none if it is empty", err, tc.want)
 			}
 		})
 	}

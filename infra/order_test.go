@@ -20,6 +20,8 @@ type creationOrder struct {
 	dependencies map[string][]string
 }
 
+// newCreationOrder returns the creation order of an installation. It parses the templates again, so that a rule can
+// violate them.
 func newCreationOrder(t *testing.T, a assembly) creationOrder {
 	t.Helper()
 	c := creationOrder{
@@ -106,6 +108,7 @@ func fileOf(address string) string { file, _, _ := strings.Cut(address, " "); re
 
 func idOf(address string) string { _, id, _ := strings.Cut(address, " "); return id }
 
+// resource returns the resource with this address, or a resource without a type if there is none.
 func (c creationOrder) resource(address string) resource {
 	return c.stacks[fileOf(address)].Resources[idOf(address)]
 }

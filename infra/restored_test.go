@@ -72,7 +72,8 @@ func TestInvalidTableStreamIsRefused(t *testing.T) {
 			return nil
 		})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("settingsFromContext(tableStream = %q) error = %v, want %q", stream, err, want)
+			t.Errorf("settingsFromContext(tableStream = %q) error = %v, want %q, or none if it is empty", stream, err,
+				want)
 		}
 	}
 }

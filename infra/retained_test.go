@@ -107,6 +107,7 @@ func (r retainedResource) String() string {
 	return fmt.Sprintf("%s of %s, an %s,", r.id, r.stack, r.kind)
 }
 
+// line returns the resource's line in retainedFile.
 func (r retainedResource) line() string {
 	line := strings.Join([]string{r.stack, r.id, r.kind, r.createOnly}, " ")
 	if r.deleted {
@@ -115,6 +116,7 @@ func (r retainedResource) line() string {
 	return line + "\n"
 }
 
+// sameAs reports whether r and other are the same resource. Their create-only properties can differ.
 func (r retainedResource) sameAs(other retainedResource) bool {
 	return r.stack == other.stack && r.id == other.id && r.kind == other.kind
 }
@@ -220,6 +222,7 @@ func formatRetained(before, after []retainedResource) string {
 	return out.String()
 }
 
+// parseRetained parses the lines of retainedFile.
 func parseRetained(text string) (out []retainedResource, err error) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "#") {
@@ -296,7 +299,7 @@ Relay Balancer AWS::ElasticLoadBalancingV2::LoadBalancer {"Name":"relay"}
 			got := lostResources(before, after)
 			if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want) ||
 				strings.Contains(got[0], "\n")) {
-				t.Errorf("lostResources() = %q, want %q", got, tc.want)
+				t.Errorf("lostResources() = %q, want one line with %q, or none if it is empty", got, tc.want)
 			}
 			if tc.want == "" && !strings.Contains(formatRetained(before, after), "installation Queue AWS::SQS::Queue") {
 				t.Errorf("formatRetained() = %q, want a line for Queue", formatRetained(before, after))
@@ -326,6 +329,7 @@ func TestSettingsMoveNoRetainedResource(t *testing.T) {
 	}
 }
 
+// typesOf returns the types of resources, sorted and without duplicates.
 func typesOf(all []retainedResource) []string {
 	kinds := map[string]bool{}
 	for _, r := range all {

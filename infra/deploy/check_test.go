@@ -186,7 +186,7 @@ func TestMissingCredentialsAfterTheDeploymentAreNoRefusal(t *testing.T) {
 		}
 	})
 	if err == nil || errors.Is(err, errRefused) || !strings.Contains(err.Error(), "the installation is deployed") {
-		t.Errorf("deploy() without credentials for the check = %v, want a failure that is no refusal", err)
+		t.Errorf("deploy() without credentials for the check = %v, want \"the installation is deployed\" and no refusal", err)
 	}
 }
 
@@ -222,8 +222,8 @@ func TestCheckIsRemovedOnRequest(t *testing.T) {
 			}
 			const message = "The synthetic check in eu-central-1 is removed."
 			if n := len(f.check.parameters); n != 0 || !strings.Contains(output, message) {
-				t.Fatalf("deploy() after an interruption at call %d (late: %v): %d parameters, want 0; output %q", call, killAfter,
-					n, output)
+				t.Fatalf("deploy() after an interruption at call %d (late: %v): %d parameters, output %q, want 0 and %q", call,
+					killAfter, n, output, message)
 			}
 			if keys, err := f.check.service.Keys(t.Context(), syntheticcheck.Account); err != nil || len(keys) != 0 {
 				t.Errorf("Keys(account of the check) = %v, error %v, want none", keys, err)

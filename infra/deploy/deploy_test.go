@@ -47,9 +47,9 @@ func streamTemplate(region string) string {
 type deployCase struct {
 	installed, planned string
 	installedLater     string // the installed template after the first read, if somebody else deploys
-	yes, terminal      bool
-	input              string
-	remove             string
+	yes, terminal      bool   // whether YES=1 is set, and whether the input is a terminal
+	input              string // what the user types
+	remove             string // the value of REMOVE
 	missing            []string // parameters that Parameter Store does not have
 	denied             bool     // the parameters cannot be read
 	failingStep        string   // the step that fails
@@ -58,7 +58,7 @@ type deployCase struct {
 	wantOutput         string // a part of the error, or of the output if there is no error
 }
 
-// deployCases has deployments by name.
+// deployCases has deployments by name. Without YES=1, a deployment needs a terminal and the answer yes.
 var deployCases = map[string]deployCase{
 	"answer yes": {
 		installed: withACL, planned: withACL, terminal: true, input: "yes\n",
@@ -124,7 +124,7 @@ var deployCases = map[string]deployCase{
 		installed: withoutACL, planned: withoutACL, yes: true, remove: "waf",
 		steps: "synth diff deploy", wantOutput: "REMOVE=waf names nothing that this deployment removes.",
 	},
-	"service with an image": {
+	"service whose image is uploaded": {
 		installed: serviceTemplate, planned: serviceTemplate, yes: true,
 		steps: "synth diff images deploy",
 	},

@@ -28,7 +28,8 @@ type fakeAccount struct {
 	// region is the region of the check, "" for eu-west-1, the region of the installation. plannedTemplate is the
 	// template that `cdk synth` writes for the check.
 	region, plannedTemplate string
-	check                   *checkServices
+	// check has the services that only the check needs, nil for an installation without a check.
+	check *checkServices
 	// status is the status of the stack, "" for no stack. id changes with each stack that is created.
 	status    types.StackStatus
 	id        int
@@ -64,6 +65,7 @@ func (f *fakeAccount) record(operation string) error {
 	return f.errs[operation]
 }
 
+// arn returns the ARN of the account's stack, which changes with each created stack.
 func (f *fakeAccount) arn() string {
 	if f.region != "" {
 		return fmt.Sprintf("arn:aws:cloudformation:%s:000000000000:stack/gatewright-dev-check/%d", f.region, f.id)

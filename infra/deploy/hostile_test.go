@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// manifestFormat is the manifest of a synthesized app with the stack of a stage. otherApp is the template of a stack
+	// that no user was shown.
 	manifestFormat = `{"artifacts": {"gatewright-%s": {"properties": {"templateFile": "t.json"}}}}`
 	otherApp       = `{"Resources": {"Other": {"Type": "AWS::SQS::Queue", ` +
 		`"Properties": {"QueueName": "nobody-was-shown-this"}}}}`
@@ -90,6 +92,8 @@ type nestedFake struct {
 	expired bool // the nested stack was deleted more than 90 days ago
 }
 
+// GetTemplate returns the template of a nested stack, which CloudFormation keeps for 90 days after a deletion, or of
+// the account's own stack.
 func (f nestedFake) GetTemplate(
 	_ context.Context, in *cloudformation.GetTemplateInput, _ ...func(*cloudformation.Options),
 ) (*cloudformation.GetTemplateOutput, error) {
@@ -285,7 +289,7 @@ func TestProfileOnlyForTheCDKIsRefused(t *testing.T) {
 		}
 		err := checkProfile(func(name string) string { return tt.env[name] }, home)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: checkProfile() = %v, want %q", name, err, tt.want)
+			t.Errorf("%s: checkProfile() = %v, want an error with %q, or none if it is empty", name, err, tt.want)
 		}
 	}
 }

@@ -258,7 +258,8 @@ func TestInstallationWithoutLogRoleNeedsOne(t *testing.T) {
 		!strings.Contains(err.Error(),
 			`API Gateway has no role in eu-west-1 under which it writes access logs: remove "accessLogs" from `+
 				`infra/stages/dev.json`) {
-		t.Errorf("deploy(no role) steps = %q, error %v, want a refusal that names the role", steps, err)
+		t.Errorf("deploy(no role) steps = %q, error %v, want synth, and \"API Gateway has no role in eu-west-1\"",
+			steps, err)
 	}
 	f = readyAccount()
 	f.logRole = `{"cloudwatchRoleArn": "arn:aws:iam::000000000000:role/others"}`

@@ -182,6 +182,7 @@ func TestVolumesBelongToTheUser(t *testing.T) {
 	}
 }
 
+// TestMissingBinaryIsNamed checks that the error for a missing binary has its path.
 func TestMissingBinaryIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nothing")
 	if _, err := image.FromBinary(path, "arm64"); err == nil || !strings.Contains(err.Error(), path) {

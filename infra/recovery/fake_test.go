@@ -34,12 +34,15 @@ type fakeAWS struct {
 	invoke func(name string, in map[string]any) (failure string, out any)
 }
 
+// fakeFunction is a function of fakeAWS.
 type fakeFunction struct {
 	reserved *int // the reserved concurrency, nil for none
 	tags     map[string]string
 	table    string // the table that the function uses
 }
 
+// fakeTable is a table of fakeAWS. Restored means that a restore created it. The other bools are its enabled settings.
+// An index is missing if NoIndex is set.
 type fakeTable struct {
 	Restored, Stream, TTL, PITR, Protected bool
 	NoIndex                                bool

@@ -17,6 +17,7 @@ type backups struct {
 	systemBackups map[string]time.Time // creation times of system backups, by ARN
 }
 
+// handle returns the response to a request about recovery or backups, and nil for any other request.
 func (b backups) handle(operation string, _ map[string]any) any {
 	switch operation {
 	case "DescribeContinuousBackups":

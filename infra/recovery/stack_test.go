@@ -107,7 +107,8 @@ func TestLiveTableIsNotRestoredOver(t *testing.T) {
 			request{at: now.Add(-time.Hour), targetName: "damaged"}).newPlan(t.Context())
 		if p.deployed != c.wantDeployed || (err == nil) != c.wantDeployed ||
 			err != nil && !strings.Contains(err.Error(), "over which nothing is restored") {
-			t.Errorf("newPlan(stream %q) = %+v, %v, want deployed: %v, otherwise an error", c.stream, p, err, c.wantDeployed)
+			t.Errorf("newPlan(stream %q) = %+v, %v, want deployed: %v, otherwise \"over which nothing is restored\"", c.stream,
+				p, err, c.wantDeployed)
 		}
 	}
 }

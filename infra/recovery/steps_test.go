@@ -238,7 +238,7 @@ func TestUnusableKMSKeyIsRefused(t *testing.T) {
 		err := newWork(t, s, request{}).checkKMSKey(t.Context(), "key")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "\n")) {
-			t.Errorf("checkKMSKey(state %q) = %v, want %q", state, err, want)
+			t.Errorf("checkKMSKey(state %q) = %v, want one line with %q, or no error if it is empty", state, err, want)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func TestFunctionsStartOnlyWithTheRestoredTable(t *testing.T) {
 		p.deployed = true
 		err := w.finishRestore(t.Context(), p)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: finishRestore() = %v, want %q", name, err, c.want)
+			t.Errorf("%s: finishRestore() = %v, want an error with %q", name, err, c.want)
 		}
 		if f := s.functions["gatewright-dev-accounts"]; f.reserved == nil || *f.reserved != 0 {
 			t.Errorf("%s: function accounts is %s, want it stopped", name, f.state())

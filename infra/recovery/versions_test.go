@@ -25,10 +25,12 @@ type storedVersion struct {
 	content string
 }
 
+// put adds a newest version of an object.
 func (b memoryBucket) put(key, content string, modifiedAt time.Time) {
 	b[key] = append([]storedVersion{{version{fmt.Sprintf("v%d", len(b[key])), false, modifiedAt}, content}}, b[key]...)
 }
 
+// walk visits all versions of all objects, sorted by key.
 func (b memoryBucket) walk(_ context.Context, visit func(key string, v version) error) error {
 	for _, key := range slices.Sorted(maps.Keys(b)) {
 		for _, k := range b[key] {
@@ -40,6 +42,7 @@ func (b memoryBucket) walk(_ context.Context, visit func(key string, v version) 
 	return nil
 }
 
+// removeMarker removes a delete marker.
 func (b memoryBucket) removeMarker(_ context.Context, key, id string) error {
 	b[key] = slices.DeleteFunc(b[key], func(k storedVersion) bool { return k.id == id && k.marker })
 	return nil
@@ -53,6 +56,7 @@ func (b memoryBucket) open(_ context.Context, key, id string) (io.ReadCloser, er
 	return io.NopCloser(strings.NewReader(b[key][i].content)), nil
 }
 
+// makeNewest adds a copy of a version as the newest version.
 func (b memoryBucket) makeNewest(_ context.Context, key, id string) error {
 	i := slices.IndexFunc(b[key], func(k storedVersion) bool { return k.id == id && !k.marker })
 	b.put(key, b[key][i].content, time.Now())

@@ -420,6 +420,6 @@ func TestMissingBinaryIsNamed(t *testing.T) {
 	}
 	if err := write(o, io.Discard); err == nil ||
 		!strings.Contains(err.Error(), path+" says of no modules what it is made of") {
-		t.Errorf("write() with a script: error = %v, want one with %s", err, path)
+		t.Errorf("write() with a script: error = %v, want one with %s and \"says of no modules\"", err, path)
 	}
 }
