@@ -291,8 +291,8 @@ type statement struct {
 }
 
 // grants returns the statements of each role, by the reference to the role. They are from the policies of the role and
-// from the role's first inline policy. all merges the roles and policies of services, so call grants for one service's
-// stack.
+// from the role's first inline policy. If several stacks have a policy with the same logical id, as the stacks of
+// services do, it returns only one of them. So use an assembly with one stack for services.
 func (a assembly) grants() map[string][]statement {
 	out := map[string][]statement{}
 	for _, p := range a.all("AWS::IAM::Policy") {
@@ -335,8 +335,8 @@ var actionsWithoutResource = []string{
 }
 
 // TestGrantsHaveNoWildcards checks that no role may do all actions of a service, or an action on all resources if the
-// action supports named resources. A wildcard at the end of a resource's name stands for a whole part of the name. Only
-// the function that rotates the root key may scan the table.
+// action supports named resources. A wildcard at the end of a resource's name must stand for a whole part of the name.
+// Only the function that rotates the root key may scan the table.
 func TestGrantsHaveNoWildcards(t *testing.T) {
 	var scan []string
 	for _, f := range functionSpecs(settingsFor(t, servicesContext(nil))) {

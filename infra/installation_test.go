@@ -15,15 +15,13 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/trigger"
 )
 
-// TestTableMatchesTheStoreSchema compares the template of both kinds of table with store.Schema. The table is billed by
-// request and has point-in-time recovery.
+// TestTableMatchesTheStoreSchema compares the template of both kinds of table with store.Schema.
 func TestTableMatchesTheStoreSchema(t *testing.T) {
 	for _, kind := range []string{"single", "global"} {
 		t.Run(kind, func(t *testing.T) { testTable(t, kind) })
 	}
 }
 
-// testTable compares the template of one kind of table with store.Schema.
 func testTable(t *testing.T, kind string) {
 	schema := store.Schema()
 	resourceType := map[string]string{"single": "AWS::DynamoDB::Table", "global": "AWS::DynamoDB::GlobalTable"}[kind]
@@ -148,8 +146,8 @@ func TestProtectedInstallationRetainsItsResources(t *testing.T) {
 	}
 }
 
-// TestBucketRefusesPublicAccessAndPlainHTTP also checks that the bucket has versions, and after how many days it
-// removes objects.
+// TestBucketRefusesPublicAccessAndPlainHTTP checks that the bucket blocks public access, refuses requests without TLS,
+// keeps versions, and removes objects after the expected number of days.
 func TestBucketRefusesPublicAccessAndPlainHTTP(t *testing.T) {
 	a := synthesize(t, minimalContext(nil))
 	p := a.only(t, "AWS::S3::Bucket").Properties
@@ -378,7 +376,7 @@ func TestTwoFunctionsCannotShareARoute(t *testing.T) {
 }
 
 // TestDomainsAndWebACLFollowTheSettings checks that domains and a web ACL exist only with their settings. APIs with
-// domains accept no requests at the address of API Gateway.
+// domains do not respond at the addresses of API Gateway.
 func TestDomainsAndWebACLFollowTheSettings(t *testing.T) {
 	base := synthesize(t, noDomainContext)
 	if n := len(base.all("AWS::ApiGateway::DomainName")) + len(base.all("AWS::WAFv2::WebACL")); n != 0 {
@@ -413,16 +411,22 @@ func TestOnlyTheGatewayStreams(t *testing.T) {
 		if streaming == "false" {
 			context = nil
 		}
-		a := synthesize(t, minimalContext(context))
+		a, gatewayMethods := synthesize(t, minimalContext(context)), 0
 		for id, m := range a.all("AWS::ApiGateway::Method") {
 			props := m.Properties["Integration"]
 			mode, uri := get(props, "ResponseTransferMode"), render(get(props, "Uri"))
 			isGateway := a.integratedFunction(m) == "GatewayFunction"
+			if isGateway {
+				gatewayMethods++
+			}
 			if isGateway && (mode != want || strings.Contains(uri, "response-streaming-invocations") != (want != nil)) ||
 				!isGateway && mode != nil {
 				t.Errorf("streaming=%s: %s has the transfer mode %v and the URI %s, want %v for the gateway, none for others",
 					streaming, id, mode, uri, want)
 			}
+		}
+		if gatewayMethods == 0 {
+			t.Errorf("streaming=%s: no method calls GatewayFunction, want at least one", streaming)
 		}
 		env := get(a.all("AWS::Lambda::Function")["GatewayFunction"].Properties, "Environment", "Variables",
 			"GATEWRIGHT_STREAMING")
@@ -458,9 +462,8 @@ func TestAllContextErrorsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// TestEmulatorDeploymentDiffersAsDocumented checks how many resources of each type in AWS the deployment to an emulator
-// has more or fewer. They are the resources that docs/emulators.md leaves out ("What is left out there"). The test does
-// not see types of resources that only the emulator has.
+// TestEmulatorDeploymentDiffersAsDocumented checks that an emulator lacks only the resources that docs/emulators.md
+// names ("What is left out there"). It does not see types of resources that only the emulator has.
 func TestEmulatorDeploymentDiffersAsDocumented(t *testing.T) {
 	count := func(a assembly) map[string]int {
 		out := map[string]int{}

@@ -58,6 +58,9 @@ func TestOnlyConfiguredModelsAreAllowed(t *testing.T) {
 					}
 				}
 			}
+			if tc.models != nil && a.find("McpdocsPolicy").Type == "" {
+				t.Error("the role of mcpdocs has no policy McpdocsPolicy, want one")
+			}
 			for id, p := range a.all("AWS::IAM::Policy") {
 				var models []string
 				statements, _ := get(p.Properties, "PolicyDocument", "Statement").([]any)

@@ -48,7 +48,7 @@ type template struct {
 
 // assembly is the output of the CDK for an installation.
 type assembly struct {
-	dir string // the folder of the output, or "" if the assembly is cached: the folder is then deleted
+	dir string // the folder of the output, or "" in a cached assembly, because its folder is deleted
 	// raw has the templates as the CDK wrote them, by the names of their files.
 	raw map[string][]byte
 	// stacks has the stacks by the names of their files, including the installation's own.

@@ -46,10 +46,10 @@ func streamTemplate(region string) string {
 // expected result.
 type deployCase struct {
 	installed, planned string
-	installedLater     string // the installed template after the first read, if somebody else deploys
-	yes, terminal      bool   // whether YES=1 is set, and whether the input is a terminal
-	input              string // what the user types
-	remove             string // the value of REMOVE
+	installedLater     string   // the installed template after the first read, if somebody else deploys
+	yes, terminal      bool     // whether YES=1 is set, and whether the input is a terminal
+	input              string   // what the user types
+	remove             string   // the value of REMOVE
 	missing            []string // parameters that Parameter Store does not have
 	denied             bool     // the parameters cannot be read
 	failingStep        string   // the step that fails
