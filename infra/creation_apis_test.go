@@ -86,8 +86,8 @@ var apiCreationRules = []creationRule{
 		},
 	},
 	{
-		name: "API Gateway's own responses are problem documents that repeat only the path of the request, with a " +
-			"Retry-After for throttles",
+		name: "each API has its own gateway responses, which repeat no error text, header or body of a request, and have " +
+			"a Retry-After for throttles",
 		source: awsDocs + "apigateway/latest/developerguide/supported-gateway-response-types.html",
 		violations: func(c creationOrder) (violations []string, checked int) {
 			kinds := map[string]map[string]bool{}

@@ -16,8 +16,8 @@ type creationRule struct {
 	name string
 	// source is the page of the AWS documentation that describes the rule.
 	source string
-	// violations returns the addresses of the resources that violate the rule, sometimes with the violating part, and the
-	// number of resources to which the rule applies.
+	// violations returns the addresses of the resources that violate the rule, sometimes with the violating part. checked
+	// is the number of resources, parts of resources, or pairs of resources to which the rule applies.
 	violations func(creationOrder) (violations []string, checked int)
 	// violate changes the installation so that it breaks the rule.
 	violate func(creationOrder)

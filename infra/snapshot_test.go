@@ -82,12 +82,12 @@ func TestDeploymentChangesWithItsContent(t *testing.T) {
 		redeployed []string // the APIs that are deployed again
 	}{
 		"another memory": {before, synthesize(t, minimalContext(largerContext)), nil},
-		"environment variable": {
+		"other environment variables": {
 			synthesize(t, minimalContext(apiDomainContext)),
 			synthesize(t, minimalContext(functionContext)), nil,
 		},
-		"streaming": {before, synthesize(t, minimalContext(streamingContext)), []string{gateway}},
-		"a domain":  {before, synthesize(t, minimalContext(apiDomainContext)), []string{management}},
+		"streaming":  {before, synthesize(t, minimalContext(streamingContext)), []string{gateway}},
+		"API domain": {before, synthesize(t, minimalContext(apiDomainContext)), []string{management}},
 		"another domain": {
 			synthesizeFew(t, minimalContext(nil)),
 			synthesizeFew(t, minimalContext(map[string]string{"gatewayDomain": "others.example.com"})),

@@ -103,7 +103,7 @@ func TestImageRunsItsBinaryAsNobody(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"/service": "a service"}, files); diff != "" {
-		t.Errorf("the files of the image (-want +got):\n%s", diff)
+		t.Errorf("files of the image (-want +got):\n%s", diff)
 	}
 }
 

@@ -162,7 +162,7 @@ func TestTableIsRestoredAfterFunctionsAreStopped(t *testing.T) {
 		s.failFrom = n
 		err := w.beginRestore(t.Context(), testPlan())
 		if (err == nil) != (n == 0) {
-			t.Fatalf("beginRestore() killed at request %d (0: none) = %v, want an error after a kill only", n, err)
+			t.Fatalf("beginRestore() killed at request %d (0: not killed) = %v, want an error only if it is killed", n, err)
 		}
 		tagged, gatewayStopped := 0, false
 		for name, f := range s.functions {

@@ -103,7 +103,7 @@ func TestInterruptedRestoreContinues(t *testing.T) {
 			w := newWork(t, s, request{})
 			err := runTableSteps(t.Context(), w)
 			if err == nil || strings.Contains(err.Error(), "\n") {
-				t.Fatalf("runTableSteps() killed at request %d = %v, want an error of one line", n, err)
+				t.Fatalf("runTableSteps() killed at request %d (after it: %t) = %v, want an error of one line", n, afterEffect, err)
 			}
 			s.failFrom = 0
 			if s.tables["restored"] != nil && s.tables["restored"].Tags[restoredTag] == "" {

@@ -25,7 +25,7 @@ type storedVersion struct {
 	content string
 }
 
-// put adds a newest version of an object.
+// put adds a version of an object as its newest version.
 func (b memoryBucket) put(key, content string, modifiedAt time.Time) {
 	b[key] = append([]storedVersion{{version{fmt.Sprintf("v%d", len(b[key])), false, modifiedAt}, content}}, b[key]...)
 }

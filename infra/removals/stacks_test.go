@@ -56,20 +56,20 @@ func (f fakeCloudFormation) GetTemplate(
 func (f fakeCloudFormation) ListStackResources(
 	_ context.Context, in *cloudformation.ListStackResourcesInput, _ ...func(*cloudformation.Options),
 ) (*cloudformation.ListStackResourcesOutput, error) {
-	// Each page has one entry, to test stacks that need several pages because they have more than a hundred resources.
+	// Each page has one resource. CloudFormation has several pages for a stack with more than a hundred resources.
 	ids := f.nested[*in.StackName]
-	page := 0
+	offset := 0 // of the logical id, which the physical id follows
 	if in.NextToken != nil {
-		_, _ = fmt.Sscan(*in.NextToken, &page)
+		_, _ = fmt.Sscan(*in.NextToken, &offset)
 	}
 	out := &cloudformation.ListStackResourcesOutput{}
 	kind := "AWS::CloudFormation::Stack"
 	out.StackResourceSummaries = []types.StackResourceSummary{{
-		LogicalResourceId:  &ids[page],
-		PhysicalResourceId: &ids[page+1], ResourceType: &kind,
+		LogicalResourceId:  &ids[offset],
+		PhysicalResourceId: &ids[offset+1], ResourceType: &kind,
 	}}
-	if page+2 < len(ids) {
-		next := fmt.Sprint(page + 2)
+	if offset+2 < len(ids) {
+		next := fmt.Sprint(offset + 2)
 		out.NextToken = &next
 	}
 	return out, nil

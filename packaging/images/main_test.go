@@ -110,7 +110,7 @@ func TestImagesAreReproducible(t *testing.T) {
 	}
 }
 
-// checkout copies the files of this checkout that are, or will be, committed into a folder.
+// checkout copies into dir the files of this checkout that are, or will be, committed.
 func checkout(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
