@@ -1,5 +1,6 @@
-// Package thirdparty lists the libraries that the repository contains as changed copies, each in a separate folder below
-// this one. A program links the copy instead of the module, so a bill of materials reads this list.
+// Package thirdparty lists the libraries that the repository contains as changed copies, each in a separate folder
+// below this one. A program links the copy instead of the module, so the program that writes a bill of materials reads
+// this list.
 //
 // It is not for libraries that can be used as they are released: those are modules in go.mod. A copy is derived, never
 // edited: thirdparty_test.go makes it from the module that go.mod requires and a list of edits, and compares both. After a

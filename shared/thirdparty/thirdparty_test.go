@@ -78,7 +78,7 @@ func TestFoldersAreCopies(t *testing.T) {
 	}
 }
 
-// TestEditNeedsExactlyOnePlace applies an edit to files that contain its text never or twice.
+// TestEditNeedsExactlyOnePlace applies an edit to files that contain its old text once, never and twice.
 func TestEditNeedsExactlyOnePlace(t *testing.T) {
 	t.Parallel()
 	change := edit{"draft.go", "func init() {", "func ready() {"}
@@ -98,8 +98,8 @@ func TestEditNeedsExactlyOnePlace(t *testing.T) {
 	}
 }
 
-// TestLibraryPassesItsOwnTests runs the tests that the library's authors wrote against the copy: first all of them in one
-// process, then each in a process of its own, because the first compiler of a process compiles the metaschemas.
+// TestLibraryPassesItsOwnTests runs the library's own tests with the copy: first all of them in one process, then each
+// in a separate process, because the first compiler of a process compiles the metaschemas.
 func TestLibraryPassesItsOwnTests(t *testing.T) {
 	t.Parallel()
 	for _, c := range thirdparty.Copies() {
@@ -204,8 +204,8 @@ func source(t *testing.T, c thirdparty.Copy) string {
 	return fields[1]
 }
 
-// copied returns the files that a copy consists of: those of the module without tests, modules' files and hidden files,
-// with the edits.
+// copied returns the files of a copy, with the edits. The copy has the module's files except tests, test data, go.mod,
+// go.sum, Markdown files and hidden files.
 func copied(t *testing.T, c thirdparty.Copy) map[string]string {
 	t.Helper()
 	all := files(t, os.DirFS(source(t, c)))

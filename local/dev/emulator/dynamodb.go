@@ -107,7 +107,7 @@ func StartDynamoDB(ctx context.Context, o DynamoDBOptions) (*Emulator, error) {
 	return e, nil
 }
 
-// indexStream runs the emulators' program on the database of a running dynoxide.
+// indexStream runs IndexStreamCommand on the database of a running dynoxide.
 func indexStream(ctx context.Context, program, database string) error {
 	//nolint:gosec // G204: the emulators' program, by the caller's path
 	cmd := exec.CommandContext(ctx, program, IndexStreamCommand, database)

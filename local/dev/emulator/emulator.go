@@ -1,6 +1,6 @@
 // Package emulator starts emulators of DynamoDB (dynoxide) and S3 (versitygw) as supervised child processes, and
-// returns their addresses. Functions in separate processes and tests need the emulators. The product in one process
-// does not.
+// returns their addresses. The emulators are for functions that run in separate processes, and for tests. The product
+// in one process does not need them.
 //
 // The package does not link versitygw or SQLite, because the product imports it. Package process links them, and this
 // package starts the program of package process by its path. It does not know tables or keys of objects: packages store
@@ -24,8 +24,8 @@ import (
 	"github.com/gatewright/gatewright/local/supervise"
 )
 
-// Program is the file name of the program whose main part is package
-// process. `make run-lambda` builds it into the folder of the bootstraps.
+// Program is the file name of the emulators' program. Package process implements its commands. `make run-lambda` builds
+// the program into the folder of the bootstraps.
 const Program = "emulators"
 
 // The commands of the program.
@@ -33,8 +33,8 @@ const (
 	// S3ServerCommand serves S3. The first line of its standard input is its
 	// configuration, an S3Config. The server writes its events to file descriptor 3.
 	S3ServerCommand = "s3-server"
-	// IndexStreamCommand adds indexes for streams to dynoxide's
-	// database. Its only argument is the path of the database.
+	// IndexStreamCommand adds indexes for streams to dynoxide's database, and deletes expired stream records. Its only
+	// argument is the path of the database.
 	IndexStreamCommand = "index-stream"
 )
 

@@ -169,8 +169,9 @@ func TestProgramThatCannotIndexEndsTheStart(t *testing.T) {
 		Dir: dir, Binary: dynoxide(t), Program: failing,
 		Log: discardLogger(),
 	})
-	if err == nil || err.Error() != "index the streams of DynamoDB: exit status 1: error: no index" {
-		t.Errorf("StartDynamoDB(failing program) error = %v, want that of the program", err)
+	const want = "index the streams of DynamoDB: exit status 1: error: no index"
+	if err == nil || err.Error() != want {
+		t.Errorf("StartDynamoDB(failing program) error = %v, want %s", err, want)
 	}
 	port, err := dir.Read("dynamodb.port")
 	if err != nil {
@@ -244,7 +245,7 @@ func TestPresignedUploadIsStoredAndNotified(t *testing.T) {
 		IfMatch: aws.String(object.ETag),
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("GetObject(If-Match with the event's ETag) = %v, want no error", err)
 	}
 	got, err := io.ReadAll(out.Body)
 	if err != nil || !bytes.Equal(got, content) {
@@ -312,7 +313,7 @@ func TestS3SecretsAreNotInArgumentsOrEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(content) == 0 || bytes.Contains(content, []byte(credentials.SecretAccessKey)) {
-			t.Errorf("%s has %d bytes, contains the secret: %v, want some and no secret", name, len(content),
+			t.Errorf("%s has %d bytes, contains the secret: %v, want more than 0 bytes and no secret", name, len(content),
 				bytes.Contains(content, []byte(credentials.SecretAccessKey)))
 		}
 	}

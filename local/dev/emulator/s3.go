@@ -31,7 +31,7 @@ const accessKeyID = "gatewright"
 const credentialsFile = "s3-credentials.json"
 
 // LoadCredentials returns the installation's credentials, and creates them at the first start. It replaces credentials
-// that it cannot read or decode: no other program uses them, and the upload addresses that they signed expire after 15
+// that it cannot read or use: no other program uses them, and the upload addresses that they signed expire after 15
 // minutes.
 func LoadCredentials(dir *datadir.Dir) (Credentials, error) {
 	var c Credentials
@@ -50,6 +50,7 @@ func LoadCredentials(dir *datadir.Dir) (Credentials, error) {
 	return c, nil
 }
 
+// randomHex returns n random bytes in hexadecimal.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails

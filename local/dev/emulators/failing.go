@@ -19,7 +19,7 @@ import (
 // fail. CloudFormation cannot create it, because it waits for a signal that is never sent.
 const failingResource = "NobodySignals"
 
-// breakVersion derives from this version the failing version, whose deployment fails. CloudFormation creates its
+// breakVersion creates the failing version: a copy of this version whose deployment fails. CloudFormation creates its
 // additional resource last, so that functions are already released and called for some seconds before the update fails.
 func (s *suite) breakVersion(context.Context) error {
 	from, to := filepath.Join(s.dir, thisVersion), filepath.Join(s.dir, failing)
@@ -28,11 +28,11 @@ func (s *suite) breakVersion(context.Context) error {
 		return err
 	}
 	if err := os.Mkdir(to, 0o700); err != nil {
-		return fmt.Errorf("make a folder for it: %w", err)
+		return fmt.Errorf("make a folder for the failing version: %w", err)
 	}
 	entries, err := os.ReadDir(from)
 	if err != nil {
-		return fmt.Errorf("read what was synthesised: %w", err)
+		return fmt.Errorf("read the synthesized files: %w", err)
 	}
 	for _, e := range entries {
 		path := filepath.Join(to, e.Name())
@@ -42,7 +42,7 @@ func (s *suite) breakVersion(context.Context) error {
 			err = os.Symlink(filepath.Join(from, e.Name()), path)
 		}
 		if err != nil {
-			return fmt.Errorf("write it: %w", err)
+			return fmt.Errorf("write the failing version: %w", err)
 		}
 	}
 	return nil
@@ -58,7 +58,7 @@ func failingFiles(from string) (map[string]string, error) {
 	for _, name := range []string{template, assets, manifest} {
 		raw, err := os.ReadFile(filepath.Join(from, name)) //nolint:gosec // G304: our own file
 		if err != nil {
-			return nil, fmt.Errorf("read what was synthesised: %w", err)
+			return nil, fmt.Errorf("read the synthesized files: %w", err)
 		}
 		texts[name] = string(raw)
 	}

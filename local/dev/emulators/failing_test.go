@@ -10,13 +10,14 @@ import (
 )
 
 // writeSynthesized writes the CDK's output for a stack with two resources to a folder, and returns the folder's path.
-func writeSynthesized(t *testing.T, uploads string) string {
+// assets is the content of the file of assets.
+func writeSynthesized(t *testing.T, assets string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"gatewright-dev.template.json": `{"Resources": {
 			"Table": {"Type": "AWS::DynamoDB::Table"}, "Live": {"Type": "AWS::Lambda::Alias"}}, "Outputs": {"TableName": {}}}`,
-		"gatewright-dev.assets.json": uploads,
+		"gatewright-dev.assets.json": assets,
 		"manifest.json":              `{"url": "s3://assets/` + strings.Repeat("a", 64) + `.json"}`,
 		"asset.code":                 "a function",
 	} {
@@ -43,10 +44,11 @@ func TestFailingResourceIsCreatedLast(t *testing.T) {
 	if err := json.Unmarshal([]byte(texts["gatewright-dev.template.json"]), &template); err != nil {
 		t.Fatal(err)
 	}
-	if got := template.Resources[failingResource].DependsOn; !slices.Equal(got, []string{"Live", "Table"}) ||
-		len(template.Resources) != 4 || template.Outputs["TableName"] == nil {
-		t.Errorf("dependencies = %v in the template %v, want Live and Table, 4 resources and the output TableName",
-			got, template)
+	if got := template.Resources[failingResource].DependsOn; !slices.Equal(got, []string{"Live", "Table"}) {
+		t.Errorf("dependencies of %s = %v, want Live and Table", failingResource, got)
+	}
+	if len(template.Resources) != 4 || template.Outputs["TableName"] == nil {
+		t.Errorf("failing version's template = %v, want 4 resources and the output TableName", template)
 	}
 	for _, file := range []string{"gatewright-dev.assets.json", "manifest.json"} {
 		if strings.Contains(texts[file], name) || len(texts[file]) == 0 {

@@ -1,12 +1,12 @@
 // Command emulators tests the product on emulators of AWS. It starts an emulator, deploys the CDK app with the real
 // functions, and creates an account. It then runs the scenario suite through the emulator's API Gateway, S3, DynamoDB
-// streams and KMS. On MiniStack it also tests the following:
+// streams and KMS. On MiniStack it also does the following:
 //   - It waits for the schedules that sweep stalled operations and close quota periods.
 //   - It compares the requests of every function to AWS with the grants of the function's role.
 //   - It runs the commands of an installation's operator.
 //   - It restores an installation whose data was damaged and whose table was deleted.
 //
-// All these tests use an installation that was created in another region and then moved.
+// On MiniStack, all these tests use an installation that was created in another region and then moved.
 //
 // An emulator is not AWS: no emulator enforces a role, a quota or the
 // size of a response. docs/emulators.md says how each behavior is tested.
@@ -15,8 +15,9 @@
 // version and back, under traffic (update.go, `make test-update`).
 //
 // Read main.go first, then ministack.go and localstack.go for the installation and start of the emulators, and suite.go
-// for the tests. Then read operator.go, sweep.go, periodend.go, relay.go, move.go with movecheck.go, and restore.go with
-// restorecheck.go. `make test-ministack`, `make test-localstack` and `make test-update` run it in the repository's folder.
+// for the tests. Then read operator.go, sweep.go, periodend.go, relay.go, move.go with movecheck.go, and restore.go
+// with restorecheck.go. `make test-ministack`, `make test-localstack` and `make test-update` run the command in the
+// repository's folder.
 package main
 
 import (

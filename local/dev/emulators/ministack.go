@@ -55,9 +55,9 @@ func onMiniStack(ctx context.Context, do func(*suite, context.Context) error) er
 		return err
 	}
 	defer emulator.Stop()
-	installation := newSuite(miniStack, endpoint)
-	installation.toolsDir = filepath.Dir(python)
-	err = do(installation, ctx)
+	s := newSuite(miniStack, endpoint)
+	s.toolsDir = filepath.Dir(python)
+	err = do(s, ctx)
 	if err != nil && !errors.Is(err, errGrants) {
 		printLogTail(filepath.Join(data, "log"))
 	}

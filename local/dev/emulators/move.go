@@ -299,9 +299,9 @@ func (s *suite) parts() installation.Parts {
 	}
 }
 
-// auditEnd waits until the audit records of the first account are chained, verifies
-// that the log continues from the earlier end from, and returns its present end.
-func (s *suite) auditEnd(ctx context.Context, from proof.Commitment) (end proof.Commitment, err error) {
+// auditEnd waits until all audit records of the first account are chained, and at least one of them comes after
+// earlierEnd. It verifies that the log continues from earlierEnd, and returns the present end of the log.
+func (s *suite) auditEnd(ctx context.Context, earlierEnd proof.Commitment) (end proof.Commitment, err error) {
 	var accountID string
 	err = store.EachItem(ctx, store.Connect(s.awsConfig(), s.endpoint), s.out.Table, nil, func(item store.Item) error {
 		var a accounts.Account
@@ -320,12 +320,12 @@ func (s *suite) auditEnd(ctx context.Context, from proof.Commitment) (end proof.
 		return end, err
 	}
 	err = waitUntil(ctx, "all audit records are chained", func() (bool, error) {
-		r, err := trail.Open(s.parts()).Verify(ctx, accountID, from)
+		r, err := trail.Open(s.parts()).Verify(ctx, accountID, earlierEnd)
 		if err == nil && r.Break != "" {
 			err = fmt.Errorf("the audit log is broken: %s", r.Break)
 		}
 		end = r.End
-		return r.Waiting == 0 && r.End.Seq > from.Seq, err
+		return r.Waiting == 0 && r.End.Seq > earlierEnd.Seq, err
 	})
 	return end, err
 }

@@ -43,13 +43,13 @@ func (m *moveScenario) checkRefusals(ctx context.Context) error {
 	}
 	newOut, oldOut := m.out, m.old.out
 	arn := func(region, key string) string { return "arn:aws:kms:" + region + ":" + account + ":key/" + key }
-	truncated := filepath.Join(m.exportDir, "cut.data")
+	truncated := filepath.Join(m.exportDir, "truncated.data")
 	text, err := os.ReadFile(m.exportFile())
 	if err == nil {
 		err = os.WriteFile(truncated, text[:len(text)-1], 0o600) //nolint:gosec // G703: in the folder made above
 	}
 	if err != nil {
-		return fmt.Errorf("cut a copy of the export: %w", err)
+		return fmt.Errorf("write a truncated copy of the export: %w", err)
 	}
 	for _, c := range []struct {
 		description, command, file string
@@ -57,10 +57,11 @@ func (m *moveScenario) checkRefusals(ctx context.Context) error {
 		table, bucket, key         string
 		text                       string
 	}{
-		// An export with the key ID of another region is missing here:
-		// KMS rejects it, but MiniStack decrypts with the right key.
+		// There is no case for an export with the key ID of another region: KMS rejects it, but MiniStack decrypts with the
+		// right key anyway.
 		{
-			"its ARN", "export-data", "no.data", m.old, oldOut.Table, oldOut.Bucket, arn(m.region, newOut.Key),
+			"the ARN of the new region's key", "export-data", "no.data", m.old, oldOut.Table, oldOut.Bucket,
+			arn(m.region, newOut.Key),
 			"is in " + m.region + ", and AWS_REGION says " + oldRegion,
 		},
 		{
@@ -72,7 +73,8 @@ func (m *moveScenario) checkRefusals(ctx context.Context) error {
 			"KMS has no key " + oldOut.Key + " in " + m.region,
 		},
 		{
-			"its ARN", "import-data", "move.data", m.suite, newOut.Table, newOut.Bucket, arn(oldRegion, oldOut.Key),
+			"the ARN of the old region's key", "import-data", "move.data", m.suite, newOut.Table, newOut.Bucket,
+			arn(oldRegion, oldOut.Key),
 			"is in " + oldRegion,
 		},
 		{
@@ -80,15 +82,15 @@ func (m *moveScenario) checkRefusals(ctx context.Context) error {
 			"no table " + oldOut.Table + " in " + m.region,
 		},
 		{
-			"no such bucket", "import-data", "move.data", m.suite, newOut.Table, "gatewright-nobodys", newOut.Key,
+			"a bucket that does not exist", "import-data", "move.data", m.suite, newOut.Table, "gatewright-nobodys", newOut.Key,
 			"there is no bucket gatewright-nobodys",
 		},
 		{
-			"an installation that holds something", "import-data", "move.data", m.old, oldOut.Table, oldOut.Bucket, oldOut.Key,
+			"an installation that has data", "import-data", "move.data", m.old, oldOut.Table, oldOut.Bucket, oldOut.Key,
 			"holds data already, which stay",
 		},
 		{
-			"a file that was cut", "import-data", "cut.data", m.suite, newOut.Table, newOut.Bucket, newOut.Key,
+			"a truncated export", "import-data", "truncated.data", m.suite, newOut.Table, newOut.Bucket, newOut.Key,
 			"is no whole export under this key",
 		},
 	} {
@@ -106,8 +108,8 @@ func (m *moveScenario) checkRefusals(ctx context.Context) error {
 	return m.checkUnchanged(ctx, before)
 }
 
-// checkUnchanged returns an error if an installation has changed: the
-// new one since its digest was before, or the old one since its stop.
+// checkUnchanged returns an error if the digest of the new installation is no longer before, or if the old installation
+// has changed since it was stopped.
 func (m *moveScenario) checkUnchanged(ctx context.Context, before string) error {
 	if after, err := m.digest(ctx); err != nil || after != before {
 		return fmt.Errorf("the new installation was %s, and is %s (%w)", before, after, err)
@@ -118,9 +120,9 @@ func (m *moveScenario) checkUnchanged(ctx context.Context, before string) error 
 	return nil
 }
 
-// killImport begins the import twice and kills it: during the first commit, and during a later one. The commit has
-// reached the table, but the import has not received the response. While the import is incomplete, no other command may
-// export the installation, import another file into it, or start it.
+// killImport begins the import twice and kills it: during the first commit, and then during the third one. The commit
+// has reached the table, but the import has not received the response. While the import is incomplete, no other command
+// may export the installation, import another file into it, or start it.
 func (m *moveScenario) killImport(ctx context.Context) error {
 	target, err := url.Parse(m.endpoint)
 	if err != nil {
@@ -160,7 +162,8 @@ func (m *moveScenario) killImport(ctx context.Context) error {
 	return m.checkHalfImported(ctx, args)
 }
 
-// checkHalfImported runs commands that must fail while an import is incomplete.
+// checkHalfImported checks that other commands fail while an import is incomplete, and that they change nothing. args
+// are the arguments of that import.
 func (m *moveScenario) checkHalfImported(ctx context.Context, args []string) error {
 	before, err := m.digest(ctx)
 	if err != nil {

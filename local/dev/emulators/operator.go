@@ -151,8 +151,8 @@ func (s *suite) unfinishedOperations(ctx context.Context, args ...string) (kinds
 	return kinds, err
 }
 
-// testOperationCommands starts the rebuild of all artifacts of older formats, and
-// waits until this operation ends. There are no such artifacts, so it ends soon.
+// testOperationCommands starts the rebuild of all artifacts of older formats, and waits until this operation ends.
+// There are no such artifacts, so it ends soon. It then checks that an unknown operation cannot be resumed.
 func (s *suite) testOperationCommands(ctx context.Context) error {
 	kinds, err := s.unfinishedOperations(ctx, "operations", "REBUILD=all")
 	for deadline := time.Now().Add(time.Minute); err == nil &&

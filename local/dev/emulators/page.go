@@ -23,7 +23,7 @@ func (s *suite) checkPage(ctx context.Context) error {
 	}
 	commands := awsCommands(string(page))
 	if len(commands) < 10 {
-		return fmt.Errorf("docs/aws.md types %d commands of AWS: %q", len(commands), commands)
+		return fmt.Errorf("AWS commands in docs/aws.md = %d, want at least 10: %q", len(commands), commands)
 	}
 	var errs []error
 	for _, command := range commands {
@@ -76,7 +76,8 @@ func shellCommand(text string) string {
 	return text
 }
 
-// shellVariables and shellCalls match the shell variables and functions of the page, whose values are responses of AWS.
+// shellVariables matches the shell variables of the page, and shellCalls the calls of its shell functions. When an
+// operator runs the commands, these values come from responses of AWS.
 var (
 	shellVariables = regexp.MustCompile(`\$([a-z]+)`)
 	shellCalls     = regexp.MustCompile(`\$\(([a-z]+) `)
@@ -97,7 +98,7 @@ func (s *suite) checkCommand(ctx context.Context, command string) error {
 	shell.Env = s.operatorEnv(s.toolsDir)
 	shell.Stdin = strings.NewReader("{}") // for commands that read JSON from standard input
 	if out, err := shell.CombinedOutput(); err != nil {
-		return fmt.Errorf("docs/aws.md types %s: %w\n%s", command, err, out)
+		return fmt.Errorf("the command %s in docs/aws.md: %w\n%s", command, err, out)
 	}
 	return nil
 }

@@ -103,8 +103,8 @@ func TestEveryPageCommandIsTested(t *testing.T) {
 	}
 }
 
-// TestBlockCommandsAreFound checks that blockCommands finds the commands in the blocks of a page, and
-// that testedCommands finds the make commands in a source file of the suite.
+// TestBlockCommandsAreFound checks that blockCommands finds the commands in the blocks of a page, and that
+// testedCommands finds the make commands in a source file of the suite, except those that must fail.
 func TestBlockCommandsAreFound(t *testing.T) {
 	got := blockCommands("Type `make run`:\n\n        make deploy STAGE=dev\n\n```json\n    make " +
 		"no\n```\n\n```sh\nold=a new=b\nx=$(aws y)\nmake z \\\n  --a b\n```\n")
@@ -130,8 +130,8 @@ var (
 	lineContinuation  = regexp.MustCompile(`\\\n *`)
 )
 
-// blockCommands returns the commands in the indented blocks of a page and in
-// the blocks that are marked sh. Commands that only set variables are omitted.
+// blockCommands returns the make and AWS commands in the indented blocks of a page, and all commands in the blocks that
+// are marked sh. Commands that only set variables are omitted.
 func blockCommands(page string) (out []string) {
 	language := ""
 	for line := range strings.Lines(lineContinuation.ReplaceAllString(page, "")) {
@@ -155,7 +155,8 @@ func blockCommands(page string) (out []string) {
 var commandCall = regexp.MustCompile(
 	`s\.(?:runMake\(ctx, [^,"]+|unfinishedOperations\(ctx)((?:, "[^"]*"(?:\+[\w.]+)?)+)`)
 
-// testedCommands returns the make commands that a source file of the suite runs, in the form of normalizeCommand.
+// testedCommands returns the make commands that a source file of the suite runs and that must succeed, in the form of
+// normalizeCommand.
 func testedCommands(source string) map[string]bool {
 	out := map[string]bool{}
 	for _, call := range commandCall.FindAllStringSubmatch(source, -1) {

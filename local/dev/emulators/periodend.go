@@ -17,9 +17,9 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// boundaryTimeout is the maximum time until a period is closed. On MiniStack, a schedule calls
+// periodEndTimeout is the maximum time until a period is closed. On MiniStack, a schedule calls
 // the job every minute, and the table's stream starts the operation that the job begins.
-const boundaryTimeout = 4 * time.Minute
+const periodEndTimeout = 4 * time.Minute
 
 // testPeriodEnd creates a subscription 40 days in the past, so that its first period has ended.
 // It then waits until the period is closed, which happens only if the schedule calls the job.
@@ -56,7 +56,7 @@ func (s *suite) testPeriodEnd(ctx context.Context, table *store.Table) error {
 		return fmt.Errorf("make a metering subscription: %w", err)
 	}
 	start := time.Now()
-	for time.Since(start) < boundaryTimeout {
+	for time.Since(start) < periodEndTimeout {
 		isDue, err := hasDuePeriod(ctx, table, created.ID)
 		if err != nil {
 			return err
@@ -72,8 +72,8 @@ func (s *suite) testPeriodEnd(ctx context.Context, table *store.Table) error {
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("a quota period that has ended is open after %s: the schedule does not fire, or what it begins "+
-		"does not get on", boundaryTimeout)
+	return fmt.Errorf("a quota period that has ended is open after %s: the schedule does not fire, or the operation that "+
+		"the job begins makes no progress", periodEndTimeout)
 }
 
 // hasDuePeriod reports whether a subscription has a period that has ended and is not closed yet.

@@ -19,8 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// reserveRelayPort reserves an address for the relay, because functions
-// are deployed with this address long before the relay can start.
+// reserveRelayPort reserves a port for the relay, because functions are deployed with the relay's address long before
+// the relay can start.
 func (s *suite) reserveRelayPort(ctx context.Context) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *suite) reserveRelayPort(ctx context.Context) error {
 }
 
 // startRelay starts the relay on this machine, because the emulator runs no containers. The relay gets the environment
-// of the gateway's function, so that both use the same installation. If the gateway does not use the relay's address,
-// startRelay prints this and returns nil.
+// of the gateway's function, so that both use the same installation. If no port is reserved, or the gateway does not
+// use the relay's address, startRelay prints a message, sets s.relay to "" and returns nil.
 func (s *suite) startRelay(ctx context.Context) (*supervise.Child, error) {
 	env, err := s.functionVariables(ctx, "gateway")
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 )
 
 // checkRemovals compares the deployed stacks with the planned stacks, as make deploy does. The comparison must find no
-// removals, but must find the resources that checkRemovals deletes from a planned template. Then checkRemovals runs the
-// command of make deploy: without a confirmation it deploys nothing, and with YES=1 it deploys the same version again.
+// removals. After checkRemovals has deleted some resources from a planned template, the comparison must find exactly
+// these. Then checkRemovals runs the command of make deploy: without a confirmation it deploys nothing, and with YES=1
+// it deploys the same version again.
 func (s *suite) checkRemovals(ctx context.Context) error {
 	deployed, planned, err := s.stacks(ctx)
 	if err != nil {
@@ -55,7 +56,8 @@ func (s *suite) stacks(ctx context.Context) (deployed, planned removals.Stack, e
 	return deployed, planned, err
 }
 
-// redeployUnchanged runs the command of make deploy.
+// redeployUnchanged runs the command of make deploy for the deployed version: first without a confirmation, which must
+// fail, and then with YES=1.
 func (s *suite) redeployUnchanged(ctx context.Context) error {
 	command := filepath.Join(s.dir, "deploy")
 	if err := runQuietly(ctx, ".", nil, "go", "build", "-o", command, "./infra/deploy"); err != nil {

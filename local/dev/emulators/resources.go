@@ -20,7 +20,7 @@ type resource struct {
 	version string
 }
 
-const aliasKind = "AWS::Lambda::Alias"
+const aliasType = "AWS::Lambda::Alias"
 
 // replacedTypes are the types of resources that each release replaces. dataTypes are the types
 // of resources that contain data or have an address, which would be lost with the resource.
@@ -28,7 +28,7 @@ var (
 	replacedTypes = []string{"AWS::Lambda::Version", "AWS::ApiGateway::Deployment"}
 	dataTypes     = []string{
 		"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::KMS::Key", "AWS::SQS::Queue", "AWS::Logs::LogGroup",
-		"AWS::ApiGateway::RestApi", "AWS::ApiGateway::Stage", "AWS::Lambda::Function", aliasKind,
+		"AWS::ApiGateway::RestApi", "AWS::ApiGateway::Stage", "AWS::Lambda::Function", aliasType,
 		"AWS::Lambda::EventSourceMapping",
 	}
 )
@@ -57,7 +57,7 @@ func compare(before, after map[string]resource) (string, error) {
 		default:
 			unchanged++
 		}
-		if prior.resourceType != aliasKind || !exists {
+		if prior.resourceType != aliasType || !exists {
 			continue
 		}
 		if current.version == prior.version {
@@ -69,7 +69,7 @@ func compare(before, after map[string]resource) (string, error) {
 	}
 	added := 0
 	for id, current := range after {
-		if _, prior := before[id]; !prior && !slices.Contains(replacedTypes, current.resourceType) {
+		if _, existed := before[id]; !existed && !slices.Contains(replacedTypes, current.resourceType) {
 			added++
 		}
 	}
@@ -139,7 +139,7 @@ func (s *suite) addStackResources(ctx context.Context, stack string, out map[str
 		}
 		for _, m := range page.Members {
 			r := resource{resourceType: m.ResourceType, physicalID: m.PhysicalResourceID}
-			if r.resourceType == aliasKind {
+			if r.resourceType == aliasType {
 				var err error
 				if r.version, err = s.aliasVersion(ctx, r.physicalID); err != nil {
 					return err
@@ -196,10 +196,10 @@ func (s *suite) request(
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the emulator answers %s %s with %s", method, path, resp.Status)
+		return fmt.Errorf("%s %s: status = %s, want 200", method, path, resp.Status)
 	}
 	if err := read(resp); err != nil {
-		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+		return fmt.Errorf("read the response to %s %s: %w", method, path, err)
 	}
 	return nil
 }

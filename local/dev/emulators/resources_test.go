@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// TestCompareReportsLostResources checks that compare returns an error for each lost resource, and for no other change.
+// TestCompareReportsLostResources checks that compare returns an error for a deleted resource with data, for a replaced
+// resource, and for an alias that still has its previous version. Other changes must not be errors.
 func TestCompareReportsLostResources(t *testing.T) {
 	before := map[string]resource{
 		"s/Table":    {resourceType: "AWS::DynamoDB::Table", physicalID: "t"},
-		"s/OneLive":  {resourceType: aliasKind, physicalID: "one:live", version: "1"},
+		"s/OneLive":  {resourceType: aliasType, physicalID: "one:live", version: "1"},
 		"s/Version1": {resourceType: "AWS::Lambda::Version", physicalID: "one:1"},
 		"s/D1":       {resourceType: "AWS::ApiGateway::Deployment", physicalID: "d1"},
 		"s/Method":   {resourceType: "AWS::ApiGateway::Method", physicalID: "m"},
@@ -18,7 +19,7 @@ func TestCompareReportsLostResources(t *testing.T) {
 	}
 	good := map[string]resource{
 		"s/Table":    before["s/Table"],
-		"s/OneLive":  {resourceType: aliasKind, physicalID: "one:live", version: "2"},
+		"s/OneLive":  {resourceType: aliasType, physicalID: "one:live", version: "2"},
 		"s/Version2": {resourceType: "AWS::Lambda::Version", physicalID: "one:2"},
 		"s/D2":       {resourceType: "AWS::ApiGateway::Deployment", physicalID: "d2"},
 		"s/Method":   before["s/Method"],
@@ -72,7 +73,7 @@ func TestCompareReportsLostResources(t *testing.T) {
 func TestUnchangedReportsDifferencesAfterRollback(t *testing.T) {
 	before := map[string]resource{
 		"s/Table":   {resourceType: "AWS::DynamoDB::Table", physicalID: "t"},
-		"s/OneLive": {resourceType: aliasKind, physicalID: "one:live", version: "1"},
+		"s/OneLive": {resourceType: aliasType, physicalID: "one:live", version: "1"},
 	}
 	for name, tc := range map[string]struct {
 		id      string
@@ -88,7 +89,7 @@ func TestUnchangedReportsDifferencesAfterRollback(t *testing.T) {
 		"a deleted resource": {"s/Table", resource{}, "s/Table, an AWS::DynamoDB::Table, is not what it was"},
 		"an alias with the new version": {
 			"s/OneLive",
-			resource{resourceType: aliasKind, physicalID: "one:live", version: "2"},
+			resource{resourceType: aliasType, physicalID: "one:live", version: "2"},
 			"s/OneLive, an AWS::Lambda::Alias, is not what it was",
 		},
 	} {
@@ -99,8 +100,11 @@ func TestUnchangedReportsDifferencesAfterRollback(t *testing.T) {
 				delete(after, tc.id)
 			}
 			_, err := compareUnchanged(before, after)
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("compareUnchanged() = %v, want %q", err, tc.want)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("compareUnchanged() = %v, want no error", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("compareUnchanged() = %v, want an error with %q", err, tc.want)
 			}
 		})
 	}

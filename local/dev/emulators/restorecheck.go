@@ -170,8 +170,8 @@ func (r *restoreScenario) corrupt(ctx context.Context) error {
 
 var tableStreamPattern = regexp.MustCompile(`"tableStream": "(\S+)"`)
 
-// restore runs the restore command. It kills the command twice. The next run stops with the question
-// what to do with keys that were revoked after the backup. The last run has an option with the answer.
+// restore runs the restore command. It kills the command twice. The third run stops with the question what to do with
+// keys that were revoked after the backup. The fourth run has an option with the answer.
 func (r *restoreScenario) restore(ctx context.Context) error {
 	// Kill the command while functions are stopped, and when the table is restored. It is not killed
 	// in between, because MiniStack, unlike DynamoDB, does not record from what a table is restored.
@@ -227,7 +227,7 @@ func (r *restoreScenario) loseTable(ctx context.Context) error {
 	if err != nil || !aws.ToBool(d.Table.DeletionProtectionEnabled) {
 		return fmt.Errorf("the original table has no deletion protection (%w)", err)
 	}
-	// If the restore command continued before this deployment, it would change the original table.
+	// Do not run the restore command between here and the deployment: it would change the original table.
 	if _, err := r.tables.UpdateTable(ctx, &dynamodb.UpdateTableInput{
 		TableName:                 &original,
 		DeletionProtectionEnabled: aws.Bool(false),

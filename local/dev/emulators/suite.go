@@ -137,7 +137,7 @@ func (s *suite) runSteps(ctx context.Context, steps ...step) (err error) {
 		return errors.New("AWS_ENDPOINT_URL is not set: it names the emulator")
 	}
 	if s.dir, err = os.MkdirTemp("", "gatewright-suite-"); err != nil {
-		return fmt.Errorf("make a scratch folder: %w", err)
+		return fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(s.dir) }()
 	for _, step := range steps {
@@ -174,8 +174,8 @@ func (s *suite) bootstrap(ctx context.Context) error {
 	return s.cdk(ctx, s.dir, "bootstrap", "aws://"+account+"/"+s.region)
 }
 
-// deploy deploys the CDK app of this checkout. Unless functions cannot reach this machine, it first reserves a port for
-// the relay.
+// deploy deploys the CDK app of this checkout. At its first call it reserves a port for the relay, unless functions
+// cannot reach this machine.
 func (s *suite) deploy(ctx context.Context) error {
 	settings := append(s.settings(), "usesFile="+s.usesFile())
 	if s.tableStream != "" {
@@ -267,7 +267,7 @@ func (s *suite) createAccount(ctx context.Context) error {
 func (s *suite) testLimits(ctx context.Context) error {
 	for _, change := range []struct {
 		payload string
-		value   int // 0 for the installation's
+		value   int // 0 for the installation's default
 	}{
 		{`{"do":"set-limit","name":"demo","limit":"projects","value":7}`, 7},
 		{`{"do":"reset-limit","name":"demo","limit":"projects"}`, 0},
@@ -309,7 +309,8 @@ func (s *suite) invoke(ctx context.Context, payload string, out any) error {
 	return nil
 }
 
-// measureWarm prints the duration of a request through the emulator's API Gateway to a function that already runs.
+// measureWarm prints the durations of 100 requests through the emulator's API Gateway to one function: the median, the
+// 99th percentile, and the first request, which can start the function.
 func (s *suite) measureWarm(ctx context.Context) error {
 	const n = 100
 	var durations []time.Duration

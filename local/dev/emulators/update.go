@@ -47,7 +47,7 @@ func (s *suite) update(ctx context.Context) error {
 		step{"update and back", s.updateUnderTraffic})
 }
 
-// releaseTree is the folder of the last release's source.
+// releaseTree returns the folder of the last release's source.
 func (s *suite) releaseTree() string { return filepath.Join(s.dir, "tree") }
 
 func (s *suite) checkoutRelease(ctx context.Context) error {
@@ -123,8 +123,8 @@ func redeploy(ctx context.Context, folder, version string) error {
 	err = s.deployApp(ctx, filepath.Join(folder, target))
 	switch {
 	case version == failing && (err == nil || !strings.Contains(err.Error(), failingResource)):
-		return fmt.Errorf("%s is to be what the update fails at, which ends with %w", failingResource,
-			cmp.Or(err, errSuccess))
+		return fmt.Errorf("the update to the failing version ends with %w, want an error that names %s",
+			cmp.Or(err, errSuccess), failingResource)
 	case version != failing && err != nil:
 		return err
 	}

@@ -6,7 +6,7 @@
 // name, the conditions in keys.go, and resources with at most a star at the end. It rejects other effects, actions and
 // conditions. A resource that it does not know matches no request.
 //
-// Read grants.go first, then template.go for the roles. Package cloud records the
+// Read grants.go first, then template.go for the roles, and keys.go for key prefixes. Package cloud records the
 // requests of functions (docs/decisions/0018-grants-are-compared-with-use.md).
 package grants
 
@@ -54,9 +54,9 @@ func (f Functions) Len() int {
 	return n
 }
 
-// platform reports whether AWS itself performs an action with a
+// performedByAWS reports whether AWS itself performs an action with a
 // function's role, and why. Functions do not request these actions.
-func platform(action string) (reason string, ok bool) {
+func performedByAWS(action string) (reason string, ok bool) {
 	switch action {
 	case "logs:CreateLogStream", "logs:PutLogEvents":
 		return "Lambda writes the function's log", true
@@ -139,12 +139,13 @@ func Missing(granted, used Functions) error {
 }
 
 // Unused returns an error with every unused grant, except the grants in rare and those of actions that AWS itself
-// performs (platform). The error also has every grant in rare that no role has. Unused returns nil if there are none.
+// performs (performedByAWS). The error also has every grant in rare that no role has. Unused returns nil if there are
+// none.
 func Unused(granted, used Functions, rare ...Rare) error {
 	var errs []error
 	for _, function := range slices.Sorted(maps.Keys(granted)) {
 		for _, g := range sorted(granted[function]) {
-			if _, ok := platform(g.Action); ok || slices.ContainsFunc(rare, func(r Rare) bool {
+			if _, ok := performedByAWS(g.Action); ok || slices.ContainsFunc(rare, func(r Rare) bool {
 				return r.Function == function && r.Grant == g
 			}) {
 				continue

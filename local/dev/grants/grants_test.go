@@ -36,7 +36,7 @@ const allStatements = `
 	{"Effect": "Allow", "Action": ["logs:PutLogEvents"], "Resource": [{"Fn::GetAtt": ["Logs", "Arn"]}]},
 	{"Effect": "Allow", "Action": ["xray:PutTraceSegments"], "Resource": ["*"]}`
 
-// allUses is a record of uses that uses every grant of allStatements.
+// allUses is a record of uses that uses every grant of allStatements, except the grants of actions that AWS performs.
 const allUses = `{"function":"the-function","action":"dynamodb:GetItem","resource":"table/t"}
 {"function":"the-function","action":"dynamodb:PutItem","resource":"table/t"}
 {"function":"the-function","action":"dynamodb:Query","resource":"table/t/index/due"}
@@ -89,13 +89,15 @@ func TestCompareReportsMissingAndUnusedGrants(t *testing.T) {
 		"an unused grant on objects": {
 			without("uploads"), []string{"may do s3:GetObject on bucket/uploads/*, and never does"},
 		},
-		"no used grants": {"", []string{
+		"no uses": {"", []string{
 			"GetItem", "PutItem", "Query", "GetObject", "ListBucket", "Decrypt", "GenerateDataKey",
 		}},
 		"an unused grant on the key": {
 			without("Generate"), []string{"GenerateDataKeyWithoutPlaintext on key, and never does"},
 		},
-		"a key used by another function": {otherFunction, []string{"another asks for kms:GenerateDataKey"}},
+		"a data key that only another function has generated": {
+			otherFunction, []string{"another asks for kms:GenerateDataKey"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			granted, err := grants.ReadGrants(template(allStatements))
@@ -154,7 +156,7 @@ func TestRareGrantNeedsNoUse(t *testing.T) {
 	}
 	put.Grant.Action = "dynamodb:DeleteItem"
 	if err := grants.Compare(granted, used, put); err == nil || !strings.Contains(err.Error(), "once a year") {
-		t.Errorf("Compare(an undeclared rare grant) = %v, want an error with \"once a year\"", err)
+		t.Errorf("Compare(a rare grant that the role does not have) = %v, want an error with \"once a year\"", err)
 	}
 }
 
@@ -173,8 +175,8 @@ func TestRequestsToOtherResourcesAreErrors(t *testing.T) {
 
 func TestUnsupportedStatementIsRefused(t *testing.T) {
 	for name, statement := range map[string]string{
-		"a denial":   `{"Effect": "Deny", "Action": ["s3:GetObject"], "Resource": ["*"]}`,
-		"a wildcard": `{"Effect": "Allow", "Action": ["s3:Get*"], "Resource": ["*"]}`,
+		"a denial":          `{"Effect": "Deny", "Action": ["s3:GetObject"], "Resource": ["*"]}`,
+		"a wildcard action": `{"Effect": "Allow", "Action": ["s3:Get*"], "Resource": ["*"]}`,
 		"a condition": `{"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": ["*"], ` +
 			`"Condition": {"Bool": {}}}`,
 		"a NotAction element": `{"Effect": "Allow", "NotAction": ["s3:GetObject"], "Resource": ["*"]}`,
@@ -205,6 +207,7 @@ func TestUnknownResourceIsNotCovered(t *testing.T) {
 	}
 }
 
+// restrictedStatements allow reads with the key prefixes seen and kept, and writes with the key prefix kept.
 const restrictedStatements = `
 	{"Effect": "Allow", "Action": ["dynamodb:GetItem", "dynamodb:Query"], "Resource": [{"Fn::GetAtt": ["Table", "Arn"]}],
 		"Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["seen", "seen#*", "kept", "kept#*"]}}},
@@ -303,7 +306,9 @@ func TestUnsupportedConditionIsRefused(t *testing.T) {
 	}
 }
 
-func TestKMSKeyIsGrantedOnlyForTheRootKey(t *testing.T) {
+// TestOnlyTheRootKeyContextIsAccepted checks that, for actions of KMS only, a condition may require the encryption
+// context of the root key.
+func TestOnlyTheRootKeyContextIsAccepted(t *testing.T) {
 	const context = `{"StringEquals": {"kms:EncryptionContext:gatewright": "root-key"}}`
 	for _, tt := range []struct {
 		name, action, condition string

@@ -67,8 +67,8 @@ func isRootKeyCondition(condition any, actions []any) bool {
 		!slices.ContainsFunc(actions, func(action any) bool { return !strings.HasPrefix(fmt.Sprint(action), "kms:") })
 }
 
-// parseLeadingKeys returns the key prefixes of the other supported
-// condition, which lists two patterns for each key prefix.
+// parseLeadingKeys returns the key prefixes of a condition on dynamodb:LeadingKeys, which lists two patterns for each
+// key prefix. It returns errUnsupportedCondition for any other condition.
 func parseLeadingKeys(condition any) ([]store.KeyPrefix, error) {
 	operators, _ := condition.(map[string]any)
 	keys, _ := operators["ForAllValues:StringLike"].(map[string]any)
@@ -132,8 +132,8 @@ type RarePrefix struct {
 }
 
 // ComparePrefixes returns an error with a line for each key prefix that a function has used without permission, for
-// each permission that the function has not used and that is not in rare, and for each entry of rare that the role does
-// not allow. It returns nil if there are none.
+// each key prefix of a statement that the function has used with none of the statement's actions and that is not in
+// rare, and for each entry of rare that the role does not allow. It returns nil if there are none.
 func ComparePrefixes(restrictions Restrictions, used UsedPrefixes, rare ...RarePrefix) error {
 	var errs []error
 	for _, function := range slices.Sorted(maps.Keys(restrictions)) {
@@ -179,8 +179,8 @@ func missingPrefixes(
 	return errors.Join(errs...)
 }
 
-// unusedPrefixes returns an error with a line for each permission that the function has not used and that is not in
-// rare.
+// unusedPrefixes returns an error with a line for each key prefix of a statement if the function has used it with none
+// of the statement's actions, and if it is not in rare.
 func unusedPrefixes(
 	restrictions []Restriction, usedPrefixes map[string]map[store.KeyPrefix]bool, function string, rare []RarePrefix,
 ) error {

@@ -50,7 +50,7 @@ func ReadGrants(synthesized fs.FS) (Functions, error) {
 func eachPolicy(synthesized fs.FS, visit func(function string, d document, p policyProperties) error) error {
 	files, err := fs.Glob(synthesized, "*.template.json")
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("find the synthesised templates: %w", errors.Join(err, fs.ErrNotExist))
+		return fmt.Errorf("find the synthesized templates: %w", errors.Join(err, fs.ErrNotExist))
 	}
 	found := false
 	for _, file := range files {
@@ -143,8 +143,8 @@ func toList(v any) []any {
 	return []any{v}
 }
 
-// render returns a statement's resource in the form of Grant.Resource.
-// For an unknown resource it returns JSON, which does not match any use.
+// render returns a statement's resource in the form of Grant.Resource. It returns an unknown string unchanged, so that
+// "*" covers every resource, and any other unknown value as JSON, which matches no use.
 func (d document) render(v any) string {
 	switch v := v.(type) {
 	case string:

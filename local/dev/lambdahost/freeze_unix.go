@@ -4,7 +4,7 @@ package lambdahost
 
 import "syscall"
 
-// supported reports whether the system can stop a process between two calls.
+// supported reports whether the system can freeze a process between two calls.
 const supported = true
 
 func freeze(pid int) error { return syscall.Kill(pid, syscall.SIGSTOP) }

@@ -2,7 +2,7 @@ package lambdahost
 
 import "errors"
 
-// supported is false: Windows cannot stop a process between two calls.
+// supported is false: Windows cannot freeze a process between two calls.
 const supported = false
 
 func freeze(int) error { return errors.ErrUnsupported }

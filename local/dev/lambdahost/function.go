@@ -83,7 +83,7 @@ func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	}
 }
 
-// trace returns the value of an X-Ray trace header that is not sampled.
+// trace returns the value of an X-Ray trace header for a new trace that is not sampled.
 func (h *Host) trace() (string, error) {
 	var random [20]byte
 	if _, err := io.ReadFull(h.o.Random, random[:]); err != nil {

@@ -27,7 +27,7 @@ import (
 
 // Limits of Lambda.
 const (
-	// initTimeout is the maximum time from the start of a process to its first poll.
+	// initTimeout is the maximum time from the start of a process to its first request for an event.
 	initTimeout = 10 * time.Second
 	// MaxResponseBytes is the maximum size of a response: 6 MB.
 	MaxResponseBytes = 6 << 20
@@ -43,7 +43,7 @@ var ErrEventTooLarge = errors.New("the event is larger than 6 MB")
 
 // Spec describes a function.
 type Spec struct {
-	// Name is the function's name in its environment.
+	// Name is the function's name, in its environment, its ARN and the log.
 	Name string
 	// Bootstrap is the path of the function's executable.
 	Bootstrap string

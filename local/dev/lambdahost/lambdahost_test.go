@@ -63,8 +63,6 @@ func bootstrap(kind string) {
 			_ = os.WriteFile(os.Getenv("TEST_END"), []byte("counted"), 0o600)
 			os.Exit(0)
 		}))
-	case "no-poll":
-		select {}
 	case "exit":
 		fmt.Println("about to end")
 		os.Exit(7)
@@ -114,7 +112,7 @@ func bootstrap(kind string) {
 		case "large":
 			return callInfo{Event: strings.Repeat("x", lambdahost.MaxResponseBytes+1)}, nil
 		case "log":
-			slog.New(slog.NewJSONHandler(os.Stdout, nil)).Warn("told", "count", 2, "duration", time.Second)
+			slog.New(slog.NewJSONHandler(os.Stdout, nil)).Warn("noticed", "count", 2, "duration", time.Second)
 			fmt.Fprintln(os.Stderr, "plain text")
 		}
 		lc, _ := lambdacontext.FromContext(ctx)
@@ -180,7 +178,7 @@ func newFixture(t *testing.T, kind string, edit func(*lambdahost.Spec)) *fixture
 	})
 	t.Cleanup(fx.host.Close)
 	spec := lambdahost.Spec{
-		Name: "told", Bootstrap: self, Env: map[string]string{"TEST_FUNCTION": kind}, Timeout: 20 * time.Second,
+		Name: "sample", Bootstrap: self, Env: map[string]string{"TEST_FUNCTION": kind}, Timeout: 20 * time.Second,
 		MemoryMB: 128,
 	}
 	if edit != nil {
@@ -232,8 +230,8 @@ func TestFunctionReceivesLambdaContextAndEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Event != "hello" || got.RequestID != "the-request" ||
-		got.ARN != "arn:aws:lambda:eu-west-1:000000000000:function:told" {
-		t.Errorf("the function receives %+v, want the event hello, the request id the-request and the ARN of told", got)
+		got.ARN != "arn:aws:lambda:eu-west-1:000000000000:function:sample" {
+		t.Errorf("the function receives %+v, want the event hello, the request id the-request and the ARN of sample", got)
 	}
 	if got.Remaining <= 0 || got.Remaining > 20*time.Second {
 		t.Errorf("remaining time = %s, want more than 0 and at most 20 s", got.Remaining)
@@ -242,7 +240,7 @@ func TestFunctionReceivesLambdaContextAndEnvironment(t *testing.T) {
 		t.Errorf("trace = %q, want Root=1- and three parts", got.Trace)
 	}
 	for name, want := range map[string]string{
-		"AWS_LAMBDA_FUNCTION_NAME": "told", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
+		"AWS_LAMBDA_FUNCTION_NAME": "sample", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
 		"AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
 		"AWS_REGION":                  "eu-west-1", "AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret",
 		"TEST_FUNCTION": "plain", "TZ": ":UTC", "_HANDLER": "bootstrap", "HOME": "",
@@ -370,8 +368,8 @@ func TestStartFailureIsReported(t *testing.T) {
 	newFixture(t, "exit", nil).expectError(t, "a", "Runtime.ExitError", "exit status 7")
 	newFixture(t, "init-error", nil).expectError(t, "a", "Our.Kind", "not today")
 	fx := newFixture(t, "plain", func(s *lambdahost.Spec) { s.Bootstrap = "/no/such/bootstrap" })
-	if _, err := fx.call(t, "a"); err == nil || !strings.Contains(err.Error(), "start told") {
-		t.Errorf("call without a bootstrap = %v, want an error with \"start told\"", err)
+	if _, err := fx.call(t, "a"); err == nil || !strings.Contains(err.Error(), "start sample") {
+		t.Errorf("call without a bootstrap = %v, want an error with \"start sample\"", err)
 	}
 }
 
@@ -411,7 +409,7 @@ func TestOutputIsLogged(t *testing.T) {
 	}
 	fx.host.Close()
 	for _, want := range []string{
-		"level=WARN msg=told function=told count=2 duration=1s", `line="plain text"`, "msg=call function=told",
+		"level=WARN msg=noticed function=sample count=2 duration=1s", `line="plain text"`, "msg=call function=sample",
 		"initDuration=", "memoryLimitMb=128",
 	} {
 		if !strings.Contains(fx.log.String(), want) {
@@ -426,10 +424,6 @@ func TestOutputIsLogged(t *testing.T) {
 func TestCloseEndsAllProcesses(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t, "plain", nil)
-	idle, err := fx.call(t, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
 	failed := make(chan error, 1)
 	go func() {
 		_, err := fx.call(t, "hang")
@@ -438,12 +432,16 @@ func TestCloseEndsAllProcesses(t *testing.T) {
 	for !strings.Contains(fx.log.String(), "started ") {
 		time.Sleep(5 * time.Millisecond)
 	}
+	idle, err := fx.call(t, "a") // starts a second process, because the first one hangs
+	if err != nil {
+		t.Fatal(err)
+	}
 	fx.host.Close()
 	if err := <-failed; err == nil {
 		t.Error("call during Close() = nil, want an error")
 	}
 	if err := syscall.Kill(idle.PID, 0); err == nil {
-		t.Errorf("process %d runs after Close(), want it ended", idle.PID)
+		t.Errorf("idle process %d runs after Close(), want it ended", idle.PID)
 	}
 	if _, err := fx.call(t, "a"); !errors.Is(err, lambdahost.ErrClosed) {
 		t.Errorf("call after Close() = %v, want %v", err, lambdahost.ErrClosed)

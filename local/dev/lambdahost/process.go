@@ -134,7 +134,7 @@ func (p *process) shutDown() {
 }
 
 // initialize waits until the process requests its first event. It returns an error if the process ends or reports an
-// error before, exceeds its memory, or needs more than initTimeout.
+// error before, exceeds its memory limit, or needs more than initTimeout.
 func (p *process) initialize(ctx context.Context) error {
 	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
@@ -225,7 +225,7 @@ func (p *process) memoryError(m *memorySampler) error {
 		p.f.spec.MemoryMB)}
 }
 
-// freeze stops the process until the next call. As in Lambda, its background work pauses too.
+// freeze suspends the process until the next call. As in Lambda, its background work pauses too.
 func (p *process) freeze() { _ = freeze(p.pid) }
 
 func (p *process) thaw() { _ = thaw(p.pid) }

@@ -1,7 +1,7 @@
 // Package gobuild builds the product's programs for tests and measurements with the flags of the Makefile, so that the
 // go command compiles each package only once for all builds.
 //
-// Use it to test the program that users get. If a child process can use the flags of the test itself, run the go
+// Use it to test the program that users get. To run a program that may be built with the test's own flags, run the go
 // command instead, which inherits the environment. This is the only file.
 package gobuild
 

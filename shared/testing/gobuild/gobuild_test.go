@@ -42,10 +42,10 @@ func TestEnvironKeepsOtherFlags(t *testing.T) {
 		t.Setenv("CGO_ENABLED", "1")
 		environ := gobuild.Environ()
 		slices.Reverse(environ) // the last value of a variable wins
-		for _, name := range []struct{ name, want string }{{"GOFLAGS", tt.want}, {"CGO_ENABLED", "0"}} {
-			i := slices.IndexFunc(environ, func(s string) bool { return strings.HasPrefix(s, name.name+"=") })
-			if got := strings.TrimPrefix(environ[i], name.name+"="); got != name.want {
-				t.Errorf("Environ() with GOFLAGS=%q: %s = %q, want %q", tt.flags, name.name, got, name.want)
+		for _, v := range []struct{ name, want string }{{"GOFLAGS", tt.want}, {"CGO_ENABLED", "0"}} {
+			i := slices.IndexFunc(environ, func(s string) bool { return strings.HasPrefix(s, v.name+"=") })
+			if got := strings.TrimPrefix(environ[i], v.name+"="); got != v.want {
+				t.Errorf("Environ() with GOFLAGS=%q: %s = %q, want %q", tt.flags, v.name, got, v.want)
 			}
 		}
 	}

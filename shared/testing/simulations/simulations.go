@@ -48,8 +48,8 @@ func sample[P any](plans []P, limit int) (picked []P) {
 	return picked
 }
 
-// Runs returns the number of runs of a simulation with this default number, which is at least one. The result is at
-// least one too. Runs panics if VarFactor is not empty and not a finite number above 0.
+// Runs returns the number of runs of a simulation that makes defaultRuns runs by default. defaultRuns must be at least
+// one. The result is at least one too. Runs panics if VarFactor is not empty and not a finite number above 0.
 func Runs(defaultRuns int) int { return runs(defaultRuns, maxUnderRace, os.Getenv(VarFactor)) }
 
 func runs(defaultRuns, limit int, factor string) int {

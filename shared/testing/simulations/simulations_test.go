@@ -24,7 +24,7 @@ func TestRunsAreBoundedUnderRaceAndMultiplied(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := runs(tt.defaultRuns, tt.limit, tt.factor); got != tt.want {
-				t.Errorf("runs() = %d, want %d", got, tt.want)
+				t.Errorf("runs(%d, %d, %q) = %d, want %d", tt.defaultRuns, tt.limit, tt.factor, got, tt.want)
 			}
 		})
 	}

@@ -1,5 +1,5 @@
-// Package process implements the commands of the emulators' program: the S3 server, which is
-// versitygw, and the command that adds indexes for streams to dynoxide's SQLite database.
+// Package process implements the commands of the emulators' program: the S3 server, which is versitygw, and the command
+// that indexes and shortens the streams in dynoxide's SQLite database.
 //
 // It is a separate program because versitygw changes the working directory and stores its settings in package
 // variables. The dependencies of this program would also make the server a third larger, and a first `make run` a third
@@ -26,8 +26,8 @@ const eventsFile = 3
 var errCommand = errors.New(emulator.Program + " is started by `make run-lambda` and by tests: its commands are " +
 	emulator.S3ServerCommand + " and " + emulator.IndexStreamCommand + " FILE")
 
-// IsCommand reports whether the arguments of a program, without its name, are a command of this
-// program. A test binary whose arguments are such a command calls Main instead of its tests.
+// IsCommand reports whether the arguments of a program, without its name, begin with a command of this program. A test
+// binary with such arguments calls Main instead of its tests.
 func IsCommand(args []string) bool {
 	return len(args) > 0 && (args[0] == emulator.S3ServerCommand || args[0] == emulator.IndexStreamCommand)
 }
