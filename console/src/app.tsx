@@ -11,7 +11,7 @@ import { SignIn, SignInAgain } from "./ui/signin";
 import { Loading, ProblemPanel } from "./ui/states";
 import { visible } from "./ui/text";
 
-/** The whole console: who is signed in sees the page of the address. */
+/** The whole console. A person who is signed in sees the page of the address. */
 export function App() {
   const state = useStore(session);
   useEffect(() => void restore(), []);
@@ -37,7 +37,7 @@ function Titled({ title, children }: { title: string; children: preact.Component
   return <>{children}</>;
 }
 
-/** What was loaded of pages' code, so that going back shows a page at once. */
+/** The code of pages that is already loaded, so that a page is shown immediately when a person goes back. */
 const loadedPages = new Map<Page, ComponentType<PageProps>>();
 
 function Signed() {
@@ -63,7 +63,7 @@ function Signed() {
   );
 }
 
-/** Whether this is the page that was opened first, which leaves the focus where the browser has it. */
+/** Whether no page has been left yet. On the first page, the focus stays where the browser has set it. */
 let first = true;
 
 /** A page, whose code is loaded when it is first opened. */
@@ -80,7 +80,7 @@ function Opened({ page, params }: { page: Page; params: Record<string, string> }
   }, [page, Shown, failed]);
   useEffect(() => {
     if (!failed) return;
-    const again = () => window.location.reload(); // nothing was typed into a page that is not there
+    const again = () => window.location.reload(); // reloading loses no input, because the page was never shown
     window.addEventListener("online", again);
     return () => window.removeEventListener("online", again);
   }, [failed]);
@@ -91,7 +91,7 @@ function Opened({ page, params }: { page: Page; params: Record<string, string> }
       document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
     }
   }, [Shown]);
-  // One that is left before its code has come was the first one all the same.
+  // A page that is left before its code has loaded counts as the first page too.
   useLayoutEffect(() => () => { first = false; }, []);
   if (defect) return <><h1 tabIndex={-1}>Something went wrong</h1><ProblemPanel problem={new Problem(0, "A defect of the console", "This page could not be shown. What is in the API is as it was.")} onRetry={clear} /></>;
   if (failed) return <><h1 tabIndex={-1}>Not loaded</h1><ProblemPanel problem={new Problem(0, "Not loaded", "The code of this page could not be loaded. The connection was cut, or the console has a new version: load the page anew.")} onRetry={() => window.location.reload()} /></>;

@@ -2,32 +2,32 @@ import { createContext, type ComponentType } from "preact";
 import { useContext } from "preact/hooks";
 import type { Operation } from "./api/client";
 
-/** What every page is given: the names that its path has, such as { bucket: "partners" }. */
+/** The properties of every page: the values of the names in its path, such as { bucket: "partners" }. */
 export interface PageProps {
   params: Record<string, string>;
 }
 
 /** A page, as src/pages.ts registers it. */
 export interface Page {
-  /** Its address behind #; parts with a colon are names. */
+  /** Its address behind #. Parts that begin with a colon are names. */
   path: string;
-  /** Its heading, and the first words of the window's title; params with a colon stand for what they are. */
+  /** The first words of the title of the window, and usually the heading. Names with a colon are replaced by their values. */
   title: string;
-  /** Where the navigation has it, and by which word; pages without are reached from others. */
+  /** Its section and label in the navigation. Pages without it are reached from other pages. */
   nav?: { section: Section; label: string };
-  /** The operation without which there is nothing to see: who may not call it is not offered the page. */
+  /** The operation that the page cannot do without. The page is not offered to a key that may not call it. */
   needs?: Operation;
-  /** The command that tells the same, in which :bucket stands for what the path has. */
+  /** The command that shows the same. A name such as :bucket stands for its value in the path. */
   cli?: string;
-  /** A letter that opens it, after g. */
+  /** The letter that opens it after the letter g. */
   key?: string;
-  /** The path of the page that is one step up, for one that the navigation does not have. */
+  /** The path of the parent page, for a page that is not in the navigation. */
   up?: string;
-  /** Its code, which is loaded when it is first opened. */
+  /** Loads its code. It is called when the page is first opened. */
   load: () => Promise<{ default: ComponentType<PageProps> }>;
 }
 
-/** The parts of the navigation, in their order. */
+/** The sections of the navigation, in their order. */
 export const sections = ["", "Gateway", "Consumers", "Network", "Account"] as const;
 export type Section = (typeof sections)[number];
 

@@ -1,8 +1,8 @@
 import { Store, useStore } from "./store";
 
-/** What stands behind # in the address: a page and what it shows, which a person can share. No server sees it. */
+/** The part of the address behind #: the page and what it shows, so that a person can share it. Browsers do not send it to servers. */
 export interface Location {
-  /** Begins with a slash; its parts are percent-encoded. */
+  /** It begins with a slash. Its parts are percent-encoded. */
   path: string;
   query: URLSearchParams;
 }
@@ -16,7 +16,10 @@ function parse(): Location {
 
 export const location = new Store<Location>(parse());
 
-/** What a form holds that is not saved, or was sent and has no answer yet: its question is asked before another page takes its place. */
+/**
+ * One function for each form. It returns whether the form has unsaved input ("typed") or waits for a response ("sent"). If so, the person is asked before
+ * another page is shown.
+ */
 export const unsaved = new Set<() => "" | "typed" | "sent">();
 
 const questions = {
@@ -48,8 +51,8 @@ function parsePath(hash: string): string {
 }
 
 /**
- * The address of a page, for href: link("/buckets/:bucket", { bucket: "a" }, { tag: "b" }) is "#/buckets/a?tag=b". Parts of the pattern that
- * begin with a colon are filled by params, percent-encoded; empty values of the query are left out.
+ * Returns the address of a page, for href: link("/buckets/:bucket", { bucket: "a" }, { tag: "b" }) is "#/buckets/a?tag=b". Parts of the pattern that begin with
+ * a colon are replaced by params, percent-encoded. Empty values of the query are left out.
  */
 export function link(pattern: string, params: Record<string, string> = {}, query: Record<string, string | undefined> = {}): string {
   const path = pattern.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
@@ -59,24 +62,25 @@ export function link(pattern: string, params: Record<string, string> = {}, query
   return `#${path}${text === "" ? "" : `?${text}`}`;
 }
 
-/** Goes to an address that link has made. saved says that what a form of the page holds is saved, so that nobody is asked. */
+/** Goes to an address that link has returned. saved means that the input of the page is saved, so that the person is not asked. */
 export function go(href: string, saved = false): void {
   const hash = `#${href.replace(/^#/, "")}`;
-  // To where one is already nobody goes, and what is left next is asked about.
+  // If the address is already shown, no hashchange event follows. Then saved must not apply to the next page change.
   leaving = saved && hash !== window.location.hash;
   window.location.hash = hash;
 }
 
-/** Whether a person gives up what they have typed or sent; true where nothing is. */
+/**
+ * Asks the person whether to discard what they have typed or sent, and reports whether they agree. Returns true without a question if there is nothing to
+ * discard.
+ */
 export function givesUp(): boolean {
   const held = [...unsaved].map((asks) => asks());
   const what = held.includes("sent") ? "sent" : held.includes("typed") ? "typed" : "";
   return what === "" || window.confirm(questions[what]);
 }
 
-/**
- * Changes what stands behind the ? and stays on the page. replace makes no new entry of the history: for filters as they are typed.
- */
+/** Changes the query behind the ? of the address. The page stays. With replace, the history gets no new entry: use this for filters that are being typed. */
 export function setQuery(changes: Record<string, string | undefined>, replace = true): void {
   const { path, query } = location.get();
   const next = new URLSearchParams(query);
@@ -93,8 +97,8 @@ export function setQuery(changes: Record<string, string | undefined>, replace = 
 }
 
 /**
- * Is setQuery after some milliseconds, unless the page is left before, or another one is asked for and not shown yet: what was
- * typed on one is no filter of the next. What it returns ends the wait.
+ * Calls setQuery after wait milliseconds, unless the person leaves the page before: what was typed on one page is not a filter of the next one. Returns a
+ * function that cancels the call.
  */
 export function setQueryLater(changes: Record<string, string | undefined>, wait: number): () => void {
   const { path } = location.get();
@@ -104,12 +108,12 @@ export function setQueryLater(changes: Record<string, string | undefined>, wait:
   return () => clearTimeout(timer);
 }
 
-/** The query behind #, and how a component follows it. */
+/** Returns the query behind #. The component is rendered again when the address changes. */
 export function useQuery(): URLSearchParams {
   return useStore(location).query;
 }
 
-/** The params of a path by a pattern such as /buckets/:bucket; undefined where it is another page's. */
+/** Returns the values of the names in a pattern such as /buckets/:bucket, or undefined if the path does not match. */
 export function match(pattern: string, path: string): Record<string, string> | undefined {
   const want = pattern.split("/");
   const parts = path.replace(/(.)\/$/, "$1").split("/");

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** A value that several parts of the page show, and that any of them may change. */
+/** A value that several parts of the page show, and that each of them may change. */
 export class Store<T> {
   private readonly listeners = new Set<() => void>();
 
@@ -16,14 +16,14 @@ export class Store<T> {
     for (const listener of [...this.listeners]) listener();
   }
 
-  /** Calls a function at every change, until what it returns is called. */
+  /** Calls listener after every change, until the returned function is called. */
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 }
 
-/** A store's value, which renders the component anew when it changes. */
+/** Returns the value of a store. The component is rendered again when the value changes. */
 export function useStore<T>(store: Store<T>): T {
   const [, render] = useState({});
   useEffect(() => {

@@ -6,24 +6,24 @@ import { holder } from "./session";
 import { asProblem, call, type Answer, type Arguments, type Operation, type Result } from "./client";
 import type { Problem } from "./problem";
 
-/** A change that a person makes: whether it is under way, and what came of it. */
+/** A change that a person makes: whether its request is running, and its result. */
 export interface Change<O extends Operation> {
-  /** Carries it out; undefined where that did not work, which problem tells. A second call while one is under way does nothing. */
+  /** Sends the change. Returns undefined if it failed; problem then says why. A call does nothing while another one is running. */
   run: (args: Arguments<O>) => Promise<Answer<Result<O>> | undefined>;
   busy: boolean;
   problem: Problem | undefined;
   clear: () => void;
   /**
-   * Whether what asked for it is still shown. An answer that comes after it was left is told, and lists show what it has changed; it closes nothing and leads nowhere, because what is open
-   * then is something else.
+   * Whether the component that sent the change is still shown. If it is not, run still reports a response, and lists show the change. But then do not close or
+   * open anything: the page shows something else by now.
    */
   here: () => boolean;
 }
 
 /**
- * Makes a change safe to repeat. As long as it is not known what came of it, because the connection was cut, the same change
- * carries the same Idempotency-Key; and something that is gone when its removal is repeated was removed by the first attempt.
- * What went wrong after what asked for it was left is told by a notice. Nothing is told to another key than the one that asked.
+ * Makes a change safe to repeat. If the result is unknown because the connection was cut, a repeat of the same change has the same Idempotency-Key. If a
+ * repeated deletion gets a 404, the first attempt has deleted the object, so the repeat succeeds. If a change fails after its component has been removed, a
+ * notice says so. A notice is shown only while the key is signed in that has sent the change.
  */
 export function useChange<O extends Operation>(operation: O): Change<O> {
   const [state, setState] = useState<{ busy: boolean; problem: Problem | undefined }>({ busy: false, problem: undefined });

@@ -2,78 +2,81 @@ import type { operations as Schema } from "../../generated/schema";
 import { operations } from "../../generated/operations";
 import { Problem, problemOf, unreachable } from "./problem";
 
-/** The name of an operation of the API, as its description has it. */
+/** The name of an operation of the API, as in the OpenAPI document. */
 export type Operation = keyof Schema & keyof typeof operations;
 
 type Json<T> = T extends { content: { "application/json": infer B } } ? B : undefined;
 type Good<R> = R extends { 201: infer T } ? Json<T> : R extends { 200: infer T } ? Json<T> : undefined;
 type Part<P, K extends string> = P extends { [key in K]: infer V } ? V : P extends { [key in K]?: infer V } ? V : undefined;
 
-/** What an operation answers when it is well. */
+/** The body of a successful response of an operation. */
 export type Result<O extends Operation> = Good<Schema[O]["responses"]>;
-/** What its path needs. */
+/** The parameters in the path of an operation. */
 export type Path<O extends Operation> = Part<Schema[O]["parameters"], "path">;
-/** What its query may have. */
+/** The query parameters of an operation. */
 export type Query<O extends Operation> = NonNullable<Part<Schema[O]["parameters"], "query">>;
-/** The body that it takes. */
+/** The request body of an operation. */
 export type Body<O extends Operation> = Schema[O] extends { requestBody: infer B } ? Json<B> : Schema[O] extends { requestBody?: infer B } ? Json<NonNullable<B>> : undefined;
 
-/** What a request has: the parts that an operation takes, and how it is asked. */
+/** The arguments of a request: the parameters and body of its operation, and options of the request itself. */
 export type Arguments<O extends Operation> = {
   query?: Query<O>;
   signal?: AbortSignal;
-  /** The ETag that what is changed has to have still. */
+  /** The value of If-Match: the change fails unless the object still has this ETag. */
   ifMatch?: string;
-  /** Makes a repeat safe: give the same one for the same change. A change without one gets one of its own. */
+  /** Makes a repeat safe: use the same key for each attempt of the same change. By default, each call has its own key. */
   idempotencyKey?: string;
-  /** It is asked by a timer and not by a person: the session does not last longer for it. */
+  /** The request comes from a timer and not from a person, so it does not extend the session. */
   idle?: boolean;
 } & (Path<O> extends undefined ? { path?: undefined } : { path: Path<O> }) & (Body<O> extends undefined ? { body?: undefined } : { body: Body<O> });
 
-/** An answer, with the ETag by which a change says what it was made of. */
+/** The body of a response, with its ETag, which a later change sends as If-Match. */
 export interface Answer<T> {
   data: T;
   etag: string;
 }
 
-/** The field by which a request says that no person asked it. */
+/** The header of a request that no person has caused. */
 export const idleField = "Gatewright-Idle";
 
-/** The folder of the installation's addresses: scripts are in console/ below it, whatever proxy or stage is in front. */
+/** The base URL of the installation. The scripts are in console/ below it, behind any proxy or API Gateway stage. */
 export const base = new URL("../", import.meta.url);
 
-/** Who asks: the key that is signed in, empty for nobody, and how often a session had begun or ended here by then. */
+/**
+ * The sender of a request: who is the key that is signed in, or "" if none is. turn is the number of times that a session had begun or ended here before the
+ * request.
+ */
 export interface Asker {
   who: string;
   turn: number;
 }
 
-/** What the client needs of the session, which sets it: it is asked when an answer says that nobody is signed in. */
+/** What the client needs from the session. session.ts sets these functions, because it imports this file. */
 export const hooks = {
-  /** Who is signed in, and since when, which a request notes as it is sent. */
+  /** Returns the present sender. A request remembers it when it is sent. */
   asker: (): Asker => ({ who: "", turn: 0 }),
-  /** Resolves with true when the same key has signed in again since a request was sent, so that it can be repeated. */
+  /** Called after a response with the status 401. Resolves with true when the same key has signed in again, so that the request can be repeated. */
   signedOut: async (_asker: Asker): Promise<boolean> => false,
-  /** A person has asked something, so the session lasts on. */
+  /** Called after a request of a person, which extends the session. */
   active: () => {},
-  /** The API asks to wait so many seconds; 0 when that is over. */
+  /** Called each second with the number of seconds until a request is repeated after a 429. 0 means that no request waits. */
   waiting: (_seconds: number) => {},
-  /** Something may have changed: what is remembered of lists is old. */
+  /** Called after a change, or after one whose result is unknown: remembered responses may be outdated. */
   changed: () => {},
 };
 
-/** The longest that one waits without a word of the person, in seconds, and how often. */
+/** The limits for repeats after a 429: the maximum wait in seconds, and the maximum number of waits. */
 const patience = { seconds: 60, times: 4 };
 
 /**
- * The address of an operation. Values are percent-encoded whole, so that none leads elsewhere. Of an object in the query, such as { tag: { "tag.plan": "gold" } }, each
- * member is a parameter of its own.
+ * Returns the URL of an operation. Path values are percent-encoded completely, so that none leads to another address. Each member of an object in the query,
+ * such as { tag: { "tag.plan": "gold" } }, becomes its own parameter.
  */
 export function address(operation: Operation, path: Record<string, string> | undefined, query: object | undefined): URL {
   const template: string = operations[operation][1];
   const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = path?.[name];
-    // "." and ".." would be taken for folders, encoded or not, and an empty part for another operation.
+    // URL treats "." and ".." as folders, even if they are encoded. An empty part would be the path of another operation.
     if (value === undefined || value === "" || value === "." || value === "..") {
       throw new Problem(404, "Not Found", `There is nothing of the name “${value ?? ""}”.`);
     }
@@ -90,10 +93,11 @@ export function address(operation: Operation, path: Record<string, string> | und
 }
 
 /**
- * Asks an operation of the API.
+ * Sends a request for an operation of the API.
  *
- * It waits where the API says so by 429, and asks again when the session had ended and the same key has signed in anew, both of which are safe: neither
- * carried anything out. Everything else that goes wrong is thrown, as a Problem; an aborted request as an AbortError.
+ * After a 429 it waits as long as the response says and repeats the request. If the session has ended, it repeats the request when the same key has signed in
+ * again. Both are safe, because the API did not carry out the first request. It throws all other failures as a Problem, and an AbortError for an aborted
+ * request.
  */
 export async function call<O extends Operation>(operation: O, args: Arguments<O>): Promise<Answer<Result<O>>> {
   const [method] = operations[operation];
@@ -123,7 +127,7 @@ export async function call<O extends Operation>(operation: O, args: Arguments<O>
     }
     if (problem.status === 429 && !args.idle && problem.retryAfter > 0 && problem.retryAfter <= patience.seconds && waits++ < patience.times) {
       await wait(problem.retryAfter, args.signal);
-      // What one key has asked for is nothing that another one asks, which has signed in while it waited.
+      // Another key may have signed in during the wait. It must not repeat this request.
       if (hooks.asker().who !== asker.who) throw problem;
       continue;
     }
@@ -132,7 +136,7 @@ export async function call<O extends Operation>(operation: O, args: Arguments<O>
   }
 }
 
-/** Sends a request once. The session's own requests, which carry a key, are sent by it too. */
+/** Sends a request once. session.ts also uses it, for its requests with a key. */
 export async function send(url: URL, init: RequestInit): Promise<Response> {
   try {
     return await fetch(url, init);
@@ -146,7 +150,7 @@ async function read(response: Response, removal: boolean): Promise<unknown> {
   if (response.status === 204) return undefined;
   try {
     const text = await response.text();
-    // What removes something may answer nothing by a 200 as well.
+    // The response to a deletion can also have the status 200 and no body.
     return removal && text === "" ? undefined : JSON.parse(text);
   } catch (error) {
     if ((error as Error).name === "AbortError") throw error;
@@ -154,7 +158,7 @@ async function read(response: Response, removal: boolean): Promise<unknown> {
   }
 }
 
-/** Waits, and tells every second how long it will be yet. */
+/** Waits, and passes the remaining seconds to hooks.waiting every second. */
 async function wait(seconds: number, signal: AbortSignal | undefined): Promise<void> {
   try {
     for (let left = seconds; left > 0; left--) {
@@ -167,12 +171,12 @@ async function wait(seconds: number, signal: AbortSignal | undefined): Promise<v
   }
 }
 
-/** Whether an error is that of a request that its page gave up. */
+/** Reports whether an error comes from a request that was aborted. */
 export function aborted(error: unknown): boolean {
   return (error as { name?: string } | null)?.name === "AbortError";
 }
 
-/** Whatever was thrown, as a problem. */
+/** Converts anything that was thrown to a Problem. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   console.error(error);

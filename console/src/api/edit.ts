@@ -3,15 +3,18 @@ import { asProblem, call, type Answer, type Arguments, type Operation, type Resu
 import { useChange, type Change } from "./change";
 import type { Problem } from "./problem";
 
-/** A change of something that was read: when it has become another meanwhile, what it is now stands in conflict, until the person has chosen. */
+/**
+ * A change of an object that was read before. If somebody else has changed the object since then, conflict has its present version until the person has chosen
+ * one.
+ */
 export interface Edit<U extends Operation, R extends Operation> extends Change<U> {
   conflict: Answer<Result<R>> | undefined;
   settle: () => void;
 }
 
 /**
- * Makes a change that holds only for what was read: args have its ETag as ifMatch. Where it has changed since, it is read again, and both versions can be shown by the
- * component Conflict. Nothing is written before.
+ * Sends a change only if the object still has the ETag that was read: the ifMatch in the arguments. If the object has changed, it is read again, and the
+ * component Conflict can show both versions. Nothing is written before the person has chosen.
  */
 export function useEdit<U extends Operation, R extends Operation>(update: U, read: R, readArgs: Arguments<R>): Edit<U, R> {
   const change = useChange(update);
@@ -30,7 +33,7 @@ export function useEdit<U extends Operation, R extends Operation>(update: U, rea
   const [asked, setAsked] = useState<Problem>();
   if (stale && asked !== change.problem) {
     setAsked(change.problem);
-    // Until it has come the change is under way: on a slow line nothing else would say that it was not done.
+    // The change counts as running until the object has been read. Otherwise nothing would show on a slow line that the change failed.
     const busy = (is: boolean) => {
       reads.current = is;
       setReading(is);

@@ -1,21 +1,24 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** Whether a component is there no more, as an answer that comes later has to know. */
+/** Returns a ref whose current value is true once the component has been removed. Code that runs after a late response checks it. */
 export function useGone(): { readonly current: boolean } {
   const gone = useRef(false);
   useLayoutEffect(() => () => void (gone.current = true), []);
   return gone;
 }
 
-/** What reads again each thing that is shown. */
+/** The functions that read again what the page shows. */
 const readers = new Set<() => void>();
 
-/** Reads again all that is shown: by a change that was left before its answer came, nothing else knows what of it is old. */
+/**
+ * Reads everything that the page shows again. It is called if the response to a change comes after its component was removed: then no other code knows what is
+ * outdated.
+ */
 export function readAgain(): void {
   for (const reader of [...readers]) reader();
 }
 
-/** Has something be read again by readAgain, while the component is there. */
+/** Registers read for readAgain while the component exists. */
 export function useReader(read: () => void): void {
   useLayoutEffect(() => {
     readers.add(read);

@@ -1,13 +1,13 @@
-/** One field that an answer finds fault with: where it is, such as body.name, and what is wrong with it. */
+/** An invalid field in a request: where it is, such as body.name, and what is wrong. */
 export interface FieldFault {
   location: string;
   message: string;
 }
 
 /**
- * What came of a request instead of what was asked for.
+ * The failure of a request.
  *
- * status is the answer's, or 0 where none came. detail says what to do about it, in words for a person.
+ * status is the status of the response, or 0 if there was none. detail says in plain words what to do about the failure.
  */
 export class Problem extends Error {
   constructor(
@@ -16,35 +16,35 @@ export class Problem extends Error {
     readonly detail: string,
     readonly fields: FieldFault[] = [],
     readonly requestId = "",
-    /** Seconds after which the API may be asked again; 0 where it did not say. */
+    /** The number of seconds until the request may be repeated, or 0 if the API has not set it. */
     readonly retryAfter = 0,
   ) {
     super(detail || title);
     this.name = "Problem";
   }
 
-  /** Whether what was asked for may have been done nevertheless: no answer says that it was not. */
+  /** Whether the API may have carried out the request nevertheless: no response says that it has not. */
   get unknown(): boolean {
     return this.status === 0 || this.status >= 500;
   }
 
-  /** Whether what is changed has become another since it was read. */
+  /** Whether the object has changed since it was read. */
   get stale(): boolean {
     return this.status === 412;
   }
 }
 
-/** The problem for a request that no answer came to. */
+/** Returns the problem of a request without a response. */
 export function unreachable(): Problem {
   return navigator.onLine
     ? new Problem(0, "No answer", "The API did not answer, or the connection was cut. Try again.")
     : new Problem(0, "Offline", "This device is offline. What is shown may be old; try again when it is connected.");
 }
 
-/** The longest problem that is read: one that says more is no problem of the API's. */
+/** The maximum length of a problem document in characters. A longer text does not come from the API. */
 const longest = 64 * 1024;
 
-/** Reads a problem document (RFC 9457). An answer of something in between, which may be of any form, is told by its status. */
+/** Reads a problem document (RFC 9457). For a response in another format, for example from a proxy, it makes a problem from the status. */
 export async function problemOf(response: Response): Promise<Problem> {
   const retryAfter = Number.parseInt(response.headers.get("Retry-After") ?? "", 10) || 0;
   const requestId = response.headers.get("X-Request-Id") ?? "";
@@ -54,7 +54,7 @@ export async function problemOf(response: Response): Promise<Problem> {
     const parsed: unknown = text.length <= longest ? JSON.parse(text) : {};
     if (typeof parsed === "object" && parsed !== null) said = parsed as Record<string, unknown>;
   } catch {
-    // It is no JSON, or was cut: the status tells enough.
+    // The body is not JSON or was cut. The status is enough.
   }
   const words = (value: unknown, otherwise: string) => (typeof value === "string" ? value : otherwise);
   const fields = Array.isArray(said["errors"])

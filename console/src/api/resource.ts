@@ -4,21 +4,21 @@ import { aborted, asProblem, call, type Answer, type Arguments, type Operation, 
 import type { Problem } from "./problem";
 
 /**
- * What is known of something that the API has: loading, with nothing to show yet; ready, where refreshing says that a newer one
- * is under way, and problem that the last attempt failed, so that what is shown may be old; failed, with nothing to show.
+ * The state of an object of the API. "loading" and "failed" have nothing to show. In the state "ready", refreshing means that a newer version is being read. If
+ * problem is set there, the last attempt failed, so the data may be outdated.
  */
 export type Loaded<T> =
   | { at: "loading" }
   | { at: "failed"; problem: Problem }
   | { at: "ready"; data: T; etag: string; refreshing: boolean; problem?: Problem };
 
-/** How many answers are remembered, so that going back shows at once what was there. They are in memory alone. */
+/** The maximum number of remembered responses. They let a page show its former content immediately when a person goes back. They are only in memory. */
 const remembered = 40;
 const answers = new Map<string, Answer<unknown>>();
-/** How often they were forgotten: an answer that was asked for before is as old as those. */
+/** Counts the calls of forget: a response is not remembered if forget was called after its request. */
 let forgotten = 0;
 
-/** Forgets all answers: after a change, whatever shows them asks anew; after a session, nobody else sees them. */
+/** Forgets all responses: after a change, because they may be outdated; after a session, because nobody else may see them. */
 export function forget(): void {
   forgotten++;
   answers.clear();
@@ -33,27 +33,27 @@ function remember(key: string, answer: Answer<unknown>): void {
   }
 }
 
-/** What can be done with a resource beside showing it. */
+/** A resource of the API, and what a component can do with it. */
 export interface Resource<T> {
   now: Loaded<T>;
-  /** Asks for it again, while what was there stays. */
+  /** Reads it again. Until the response comes, the former data stays. */
   reload: () => void;
-  /** Shows what a change answered, without asking. */
+  /** Shows the response to a change, without a request. */
   replace: (answer: Answer<T>) => void;
 }
 
-/** How a resource is asked for. */
+/** Options of useResource. */
 export interface ResourceOptions {
-  /** Asks again so many milliseconds after each answer, but not while nobody sees the page. Such questions keep no session alive. */
+  /** Reads again this many milliseconds after each response, but not while the page is hidden. These requests do not extend the session. */
   every?: number;
-  /** Answers are not remembered, because they hold something secret. */
+  /** Responses are not remembered, because they contain a secret. */
   secret?: boolean;
 }
 
 /**
- * What an operation answers, for as long as the component is there. args null asks nothing yet.
+ * Reads the response of an operation while the component exists. If args is null, it sends no request.
  *
- * A request ends with its component, and with the arguments that it was for.
+ * A request is aborted when its component is removed or its arguments change.
  */
 export function useResource<O extends Operation>(operation: O, args: Arguments<O> | null, options: ResourceOptions = {}): Resource<Result<O>> {
   const key = args === null ? "" : operation + JSON.stringify([args.path, args.query]);
@@ -106,13 +106,13 @@ export function useResource<O extends Operation>(operation: O, args: Arguments<O
     let timer = 0;
     let over = false;
     let own: AbortController | undefined;
-    // It comes after each answer: one that was on its way when the last was asked, too, and two where a page was hidden and seen between.
+    // This runs after each response, including the response to an earlier request, and after a page was hidden and shown again. So clear the timer first.
     const next = () => {
       window.clearTimeout(timer);
       if (!over && !document.hidden) timer = window.setTimeout(again, every);
     };
     const again = () => {
-      if (running.current) return next(); // what somebody waits for is not begun anew
+      if (running.current) return next(); // do not restart a request that a person waits for
       const asked = ask(true);
       own = running.current;
       void asked.finally(next);

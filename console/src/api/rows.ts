@@ -3,27 +3,27 @@ import { useGone, useReader } from "./gone";
 import { aborted, asProblem, call, type Arguments, type Operation, type Result } from "./client";
 import type { Problem } from "./problem";
 
-/** The entries of a list that answers in pages. */
+/** The type of the entries of a list that the API returns in pages. */
 export type RowOf<O extends Operation> = Result<O> extends { data: (infer R)[] } ? R : never;
 
-/** A list that grows as it is read. */
+/** A list that is read page by page. */
 export interface Rows<T> {
   rows: T[];
-  /** How many there are in all, where the API says. */
+  /** The total number of entries, if the API returns it. */
   total: number | undefined;
-  /** Whether a page is under way. */
+  /** Whether a page is being read. */
   loading: boolean;
-  /** Whether there is no more than what is there. */
+  /** Whether all entries are read. */
   complete: boolean;
-  /** What went wrong with the last page; what came before it stays. */
+  /** The failure of the latest request for a page. The rows of earlier pages stay. */
   problem: Problem | undefined;
-  /** Asks for the next page, or again for the one that failed. */
+  /** Reads the next page, or repeats the request that failed. */
   more: () => void;
-  /** Begins anew. */
+  /** Reads the list again from its first page. */
   reload: () => void;
 }
 
-/** What of a list's answer says where the next page begins. */
+/** The fields of a response that contain a page or say where the next page begins. */
 interface Page {
   data: unknown[];
   limit?: number;
@@ -34,10 +34,11 @@ interface Page {
 }
 
 /**
- * Reads a list page by page: by its cursor where it has one, by offsets otherwise. args null asks nothing yet; other args begin anew.
+ * Reads a list page by page, with its cursor if it has one, and with offsets otherwise. If args is null, it sends no request. Other args start from the first
+ * page.
  */
 export function useRows<O extends Operation>(operation: O, args: Arguments<O> | null): Rows<RowOf<O>> {
-  // anew says that what failed was to begin anew: that is then what is tried again.
+  // anew is true if the request that failed was a reload. more then repeats the reload.
   type State = Omit<Rows<RowOf<O>>, "more" | "reload"> & { key: string; after: string; offset: number; anew: boolean };
   const key = args === null ? "" : operation + JSON.stringify([args.path, args.query]);
   const empty = (): State => ({ key, rows: [], total: undefined, loading: key !== "", complete: false, problem: undefined, after: "", offset: 0, anew: false });
@@ -78,7 +79,7 @@ export function useRows<O extends Operation>(operation: O, args: Arguments<O> | 
 
   const reload = useCallback(() => {
     const from = now.current;
-    // What is there stays until the new first page is: nothing jumps, and the focus stays where it is.
+    // The present rows stay until the new first page has arrived, so that nothing jumps and the focus stays in its place.
     if (from.key !== "") void ask({ ...from, rows: [], after: "", offset: 0, complete: false }, from);
   }, [ask]);
   const more = useCallback(() => {

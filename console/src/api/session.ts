@@ -4,42 +4,45 @@ import { asProblem, base, call, hooks, idleField, send, type Operation, type Res
 import { Problem, problemOf } from "./problem";
 import { forget } from "./resource";
 
-/** Who is signed in, and what their key may. */
+/** The key that is signed in, with its permissions. */
 export type Session = Result<"SessionService_read">;
 
 /**
- * What the page knows of the session: unknown until the API was asked; out, with nobody signed in; in. ended is in, but
- * the API has said that it is over: the page stays behind the form by which the same key goes on.
+ * The state of the session. "unknown": the API has not responded yet. "out": nobody is signed in. "in": somebody is. If ended is true, the API has said that
+ * the session is over. The page then stays behind a form in which the same key can sign in again.
  */
 export type State = { at: "unknown"; problem?: Problem } | { at: "out"; why?: string } | { at: "in"; session: Session; ended: boolean };
 
 export const session = new Store<State>({ at: "unknown" });
 
-/** Seconds until the API asks to be asked again; 0 where nothing waits. */
+/** The number of seconds until a request is repeated after a 429, or 0 if no request waits. */
 export const waiting = new Store(0);
 
-/** When the session ends unless a person does something, in milliseconds since 1970; 0 where that is not known. */
+/** The time when the session ends if the person does nothing, in milliseconds since 1970, or 0 if it is unknown. */
 export const idleEnd = new Store(0);
 
-/** Other tabs of the console. Nothing that passes here is secret. */
+/** The channel to other tabs of the console. Its messages contain nothing secret. */
 const tabs = new BroadcastChannel("gatewright-session");
 type Message = { type: "out" } | { type: "in" } | { type: "active" };
 const tell = (message: Message) => tabs.postMessage(message);
 
 const path = () => new URL("v1/session", base);
 
-/** Counts what has become of the session here: a request of before the last of it is of another one. */
+/** Counts the beginnings and ends of sessions here. A request with an earlier number belongs to an earlier session. */
 let turn = 0;
-/** Counts what says who is signed in, of which the last is right, whatever is answered last. */
+/** Counts the requests and events that determine who is signed in. Only the latest counts, in whatever order the responses come. */
 let word = 0;
 
-/** The key that is signed in, by which what it has asked for is told from another one's; empty for nobody. */
+/** Identifies the key that is signed in, to distinguish its requests from those of another key. Returns "" if nobody is signed in. */
 export function holder(): string {
   const now = session.get();
   return now.at === "in" ? `${now.session.account} ${now.session.sub}` : "";
 }
 
-/** Asks who is signed in, as a page does that was just loaded, or that hears of another tab's. What is shown stays where the API does not answer. */
+/**
+ * Asks the API who is signed in, when the page was loaded or another tab has signed in. If the API does not respond, a page of a person who is signed in stays
+ * as it is.
+ */
 export async function restore(): Promise<void> {
   const before = session.get();
   const asked = ++word;
@@ -60,9 +63,9 @@ export async function restore(): Promise<void> {
 }
 
 /**
- * Exchanges a key for a session, whose cookie no script sees. The key is in this call alone: nothing keeps it.
+ * Exchanges a key for a session, whose cookie no script can read. Only this call has the key: nothing stores it.
  *
- * It throws a Problem where the key opens nothing.
+ * It throws a Problem if the key is not accepted.
  */
 export async function signIn(key: string): Promise<void> {
   const response = await send(path(), {
@@ -70,7 +73,7 @@ export async function signIn(key: string): Promise<void> {
     headers: { Accept: "application/json", Authorization: `Bearer ${key}` },
   });
   if (!response.ok) throw await problemOf(response);
-  // A browser that keeps no cookie here would be asked for the key again and again.
+  // Check the cookie now: a browser that does not keep it would show the form again and again.
   const kept = await send(path(), { credentials: "same-origin", cache: "no-store", headers: { Accept: "application/json" } });
   if (kept.status === 401) throw new Problem(0, "No session", "The key is right, and the browser did not keep the session’s cookie. It keeps it for addresses that begin with https://, and for this machine’s own.");
   if (!kept.ok) throw await problemOf(kept);
@@ -84,7 +87,7 @@ function begin(now: Session): void {
   turn++;
   const before = session.get();
   if (before.at === "in" && (before.session.sub !== now.sub || before.session.account !== now.account)) {
-    // Another key may less or see others' things: nothing of the page that the last one saw stays.
+    // Another key may have fewer permissions or belong to another account. Nothing that the earlier key has loaded may stay.
     forget();
     settle(false);
   }
@@ -93,7 +96,7 @@ function begin(now: Session): void {
   settle(true);
 }
 
-/** Ends the session here and in all tabs. Where the API can't be reached the cookie lives on, which the problem says. */
+/** Ends the session here and in all tabs. If the API cannot be reached, the cookie stays valid, and the function throws a problem. */
 export async function signOut(): Promise<void> {
   const response = await send(path(), { method: "DELETE", credentials: "same-origin", cache: "no-store" });
   if (!response.ok && response.status !== 401) throw await problemOf(response);
@@ -113,11 +116,11 @@ function leave(why: string): void {
 tabs.addEventListener("message", ({ data }: MessageEvent<Message>) => {
   if (data.type === "out") leave("You have signed out in another tab.");
   else if (data.type === "active") extend();
-  // It may have signed in by another key: the cookie is one for all.
+  // The other tab may have signed in with another key: all tabs share the cookie.
   else void restore();
 });
 
-/** Requests that wait for the same key to sign in again: true lets them be repeated. */
+/** The requests that wait until the same key signs in again. Each is called with true if it may be repeated. */
 let pending: ((again: boolean) => void)[] = [];
 
 function settle(again: boolean): void {
@@ -130,7 +133,7 @@ hooks.asker = () => ({ who: holder(), turn });
 hooks.signedOut = (asker) => {
   const now = session.get();
   if (now.at !== "in" || holder() !== asker.who) return Promise.resolve(false);
-  // It was refused before the session began anew, and its answer has come after.
+  // The request was refused before the present session began, and its response has come late.
   if (!now.ended && asker.turn !== turn) return Promise.resolve(true);
   if (!now.ended) session.set({ ...now, ended: true });
   idleEnd.set(0);
@@ -142,7 +145,7 @@ hooks.active = active;
 
 let lastTold = 0;
 
-/** How often other tabs are told that somebody works here, in milliseconds. */
+/** The minimum time between two messages to other tabs that a person is active here, in milliseconds. */
 const toldEvery = 20_000;
 
 function active(): void {
@@ -160,20 +163,20 @@ function extend(): void {
   idleEnd.set(Math.min(Date.now() + now.session.session.idleSeconds * 1000, end));
 }
 
-/** Makes the session last on, as somebody asks who sees that it is about to end. */
+/** Extends the session, at the request of a person who sees that it is about to end. */
 export async function stay(): Promise<void> {
   const who = holder();
   const { data } = await call("SessionService_read", {});
   if (who === holder()) begin(data);
 }
 
-/** The time has come at which the API lets the session end: ask it, which is no activity, whether it has. */
+/** Asks the API at the expected end of the session whether it has ended. This request does not extend it. */
 export function checkEnd(): void {
   const who = holder();
   void call("SessionService_read", { idle: true }).then(({ data }) => who === holder() && begin(data), () => {});
 }
 
-/** Whether the key has the scope, such as variables:write, which holds variables:read. */
+/** Reports whether the key has a scope. A scope such as variables:write includes variables:read. */
 export function hasScope(scope: string): boolean {
   const now = session.get();
   if (now.at !== "in") return false;
@@ -182,18 +185,18 @@ export function hasScope(scope: string): boolean {
   return scopes === "all" || scopes.includes(scope) || (scope.endsWith(":read") && scopes.includes(scope.replace(/:read$/, ":write")));
 }
 
-/** Whether the key may do this, by the scope that the operation takes: what it may not is not offered. */
+/** Reports whether the key has the scope that the operation requires. Pages do not offer what it may not do. */
 export function may(operation: Operation): boolean {
   return hasScope(operations[operation][2]);
 }
 
-/** The account of who is signed in. */
+/** Returns the account of the key that is signed in. */
 export function account(): string {
   const now = session.get();
   return now.at === "in" ? (now.session.account ?? "") : "";
 }
 
-/** Gives up a session that has ended, and what was typed in it. */
+/** Leaves a session that has ended, and discards what was typed in it. */
 export function leaveEnded(): void {
   leave("Your session has ended.");
 }

@@ -19,12 +19,12 @@ import { Revoked, revoked } from "./revoked";
 
 type Key = RowOf<"AccountKeysService_list">;
 
-/** Under which revoked account keys are counted down. */
+/** The name under which revoked account keys are counted down (Revoked). */
 const here = "account keys";
 
 const listed = (of: "all" | string[], none: string) => (of === "all" ? "all" : of.length === 0 ? none : of.join(", "));
 
-/** The account keys that the own one may see: what each may, a form that makes one, and one that revokes one. */
+/** The account keys that the session's key may see, and the forms that create and revoke one. */
 export default function AccountKeys(_: PageProps) {
   const query = useQuery();
   const list = useRows("AccountKeysService_list", { path: { accountName: account() } });
@@ -71,7 +71,7 @@ export default function AccountKeys(_: PageProps) {
 function Revoke({ of, own, onClose, onDone }: { of: Key; own: boolean; onClose: () => void; onDone: () => void }) {
   const change = useChange("AccountKeysService_delete");
   const [force, setForce] = useState(false);
-  // The API has said that nobody could manage the account without it.
+  // The API has said that this is the last key that can manage the account.
   const [last, setLast] = useState(false);
   if (change.problem?.status === 409 && !last) setLast(true);
   return (

@@ -18,20 +18,20 @@ import { Badge, Details, many, Time } from "../ui/value";
 
 type Entry = RowOf<"AuditLogsService_list">;
 
-/** The command that tells the same, with what is filtered by. */
+/** The command that shows the same, with the filters of the page. */
 const command = { cli: "gatewright log list --action :action --actor :actor --success=:success --from :start --to :end --follow" };
 
-/** How often the newest are asked for while they are followed, in milliseconds. */
+/** How often the newest records are read while a person follows them, in milliseconds. */
 const followEvery = 3_000;
-/** The longest time that a list goes over, in milliseconds (docs/audit-logs.md). */
+/** The maximum time between the start and the end of a list, in milliseconds (docs/audit-logs.md). */
 const longest = 30 * 86_400_000;
 
 const outcomes = [["", "all"], ["true", "what was done"], ["false", "what was refused or failed"]] as const;
 
-/** What stands for a record in the address: when it was, by which it is asked for, and its request. */
+/** The name of a record in the address: its time, which is necessary to read it again, the ID of its request, and its action. */
 const recordOf = (e: Entry) => `${e.timestamp} ${e.requestId} ${e.action}`;
 
-/** Who has asked, in as few words as tell it. */
+/** Shows who has sent the request of a record. */
 function Who({ entry }: { entry: Entry }) {
   const now = session.get();
   const own = now.at === "in" && now.session.sub === entry.actor.sub;
@@ -43,18 +43,18 @@ function Outcome({ success }: { success: boolean | null }) {
   return success ? <Badge tone="good">done</Badge> : <Badge tone="bad">refused</Badge>;
 }
 
-/** What it was done to, by its name where it has one. */
+/** Returns the resources of a record, by their names if they have names. */
 function what(entry: Entry): string {
   return (entry.resources ?? []).map((r) => `${r.type} ${r.metadata?.["name"] ?? r.id}`).join(", ");
 }
 
-/** The audit log of the account: every filter stands in the address, and so does the record whose details are open. */
+/** The audit log of the account. The address has every filter, and the record whose details are open. */
 export default function AuditLog(_: PageProps) {
   const query = useQuery();
   const get = (name: string) => query.get(name) ?? "";
   const [action, actor, success, start, end] = [get("action"), get("actor"), get("success"), get("start"), get("end")];
   const follow = get("follow") === "yes" && end === "";
-  // Without an end the list goes up to now.
+  // Without an end, the list ends now. Without a start, no time span is too long.
   const span = start === "" ? 1 : (end === "" ? Date.now() : new Date(end).getTime()) - new Date(start).getTime();
   const bad = span > longest ? "They are more than 30 days apart: ask in parts." : !(span > 0) ? "It has to be after the beginning." : undefined;
   const filters = {
@@ -112,7 +112,7 @@ export default function AuditLog(_: PageProps) {
   );
 }
 
-/** Says how many records have come since the last look. */
+/** Announces how many new records have come. */
 function useNews(on: boolean, rows: Entry[]): void {
   const before = useRef<string>(undefined);
   const first = rows[0] && recordOf(rows[0]);
@@ -125,7 +125,7 @@ function useNews(on: boolean, rows: Entry[]): void {
   }, [on, first]);
 }
 
-/** The details of a record: of one that is listed, or of one that an address names. */
+/** The details of a record, which is in the list or which only the address names. */
 function Record({ record, rows, onClose }: { record: string; rows: Entry[]; onClose: () => void }) {
   const listed = rows.find((e) => recordOf(e) === record);
   const time = new Date(record.split(" ")[0]!);

@@ -20,7 +20,7 @@ import { Badge, Details, many, Tags, Time } from "../ui/value";
 
 type Bucket = Result<"ApiKeyBucketsService_read">;
 
-/** A key bucket: what it is, and the forms that change and delete it. */
+/** A key bucket: its properties, and the forms that change and delete it. */
 export default function BucketPage({ params }: PageProps) {
   const name = params["bucket"]!;
   const bucket = useResource("ApiKeyBucketsService_read", { path: { accountName: account(), bucketName: name } }, { secret: true });
@@ -64,7 +64,7 @@ export default function BucketPage({ params }: PageProps) {
 function Edit({ bucket, etag, onClose, onSaved }: { bucket: Bucket; etag: string; onClose: () => void; onSaved: () => void }) {
   const path = { accountName: account(), bucketName: bucket.name };
   const edit = useEdit("ApiKeyBucketsService_update", "ApiKeyBucketsService_read", { path });
-  // The form stays what it was when the page shows a newer one: a change of both is told by the ETag.
+  // The form keeps its values when the page reads a newer version. The ETag shows whether both were changed.
   const [base, setBase] = useState({ bucket, etag });
   const [description, setDescription] = useState(bucket.description ?? "");
   const [tags, setTags] = useState<Pairs>(pairsOf(bucket.tags));

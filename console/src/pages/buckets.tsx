@@ -17,7 +17,7 @@ import { many, Tags, Time } from "../ui/value";
 
 type Bucket = RowOf<"ApiKeyBucketsService_list">;
 
-/** The key buckets of the account, and a form that makes one. */
+/** The key buckets of the account, and the form that creates one. */
 export default function Buckets(_: PageProps) {
   const query = useQuery();
   const list = useRows("ApiKeyBucketsService_list", { path: { accountName: account() } });

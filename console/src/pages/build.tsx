@@ -14,13 +14,13 @@ import { Badge, Details, many, Time } from "../ui/value";
 
 type Status = Result<"V1_deploymentStatus">;
 
-/** How often a build that is under way is asked for, in milliseconds. */
+/** How often a running build is read, in milliseconds. */
 const followed = 2_000;
 
 const tones = { SUCCESS: "good", ERROR: "bad", IN_PROGRESS: "accent" } as const;
 const words = { SUCCESS: "succeeded", ERROR: "failed", IN_PROGRESS: "under way" } as const;
 
-/** A build: how far it is, and what it found, in its source. */
+/** A build: its progress, and its errors and warnings in the source. */
 export default function BuildPage({ params }: PageProps) {
   const project = params["project"]!;
   const build = params["build"]!;
@@ -46,7 +46,7 @@ export default function BuildPage({ params }: PageProps) {
   );
 }
 
-/** Says how a build goes on, when that has changed while it is seen. */
+/** Announces the end of a build that was running when the page was opened or later. */
 function useStatusSaid(data: Status | undefined): void {
   const before = useRef<string>(undefined);
   useEffect(() => {
@@ -81,7 +81,7 @@ function Told({ status, project, build }: { status: Status; project: string; bui
   );
 }
 
-/** The steps of every build, in their order. */
+/** The steps that every build has, in their order. */
 const order = ["download", "validate", "build", "deploy"];
 
 function Steps({ steps, ended }: { steps: Status["steps"]; ended: boolean }) {

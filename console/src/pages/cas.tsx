@@ -22,10 +22,10 @@ import { Time } from "../ui/value";
 
 type CA = RowOf<"ClientMtlsCaCertificatesService_list">;
 
-/** What names are made of. */
+/** The hint about the characters of a name. */
 const nameHint = "Letters, digits, _ and $, and no digit first; unique in the account.";
 
-/** The CAs whose clients are let in, and the forms that make, rename and delete one. */
+/** The CAs whose client certificates are accepted, and the forms that create, rename and delete one. */
 export default function CAs(_: PageProps) {
   const query = useQuery();
   const list = useRows("ClientMtlsCaCertificatesService_list", { path: { accountName: account() } });

@@ -26,12 +26,12 @@ type ProjectPath = { accountName: string; projectName: string };
 
 const kinds = ["production", "preview", "development"] as const satisfies readonly Kind[];
 
-/** The kinds of environment that a certificate is enabled for. */
+/** Returns the kinds of environment for which a certificate is enabled. */
 function enabled(certificate: Certificate): Kind[] {
   return kinds.filter((k) => certificate.environments[k]);
 }
 
-/** The client certificates of a project, and the forms that make, enable and delete one. */
+/** The client certificates of a project, and the forms that create, enable and delete one. */
 export default function Certificates({ params }: PageProps) {
   const project = params["project"]!;
   const path = { accountName: account(), projectName: project };
@@ -75,7 +75,7 @@ export default function Certificates({ params }: PageProps) {
   );
 }
 
-/** The kinds of environment, each with a box. */
+/** The kinds of environment, each with a checkbox. */
 function Kinds({ value, onInput }: { value: Kind[]; onInput: (value: Kind[]) => void }) {
   return (
     <fieldset>
@@ -85,7 +85,7 @@ function Kinds({ value, onInput }: { value: Kind[]; onInput: (value: Kind[]) => 
   );
 }
 
-/** Uploads a certificate with its key, which the form alone holds, and which it clears once it is sent. */
+/** Uploads a certificate with its key. Only the form stores the key, and it clears the key after sending it. */
 function Create({ path, onClose, onMade }: { path: ProjectPath; onClose: () => void; onMade: () => void }) {
   const change = useChange("MtlsCertificatesService_create");
   const [name, setName] = useState("");

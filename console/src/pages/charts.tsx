@@ -18,10 +18,10 @@ import { Count, Details, many } from "../ui/value";
 type Statuses = Result<"AnalyticsService_statsByStatusCode">["data"];
 type Operations = Result<"AnalyticsService_graphqlOperations">["data"];
 
-/** How often the numbers are asked for, in milliseconds. */
+/** How often the numbers are read, in milliseconds. */
 const every = 15_000;
 
-/** How far back, in words, the seconds that are looked back, and the seconds between the points (docs/analytics.md). */
+/** The time ranges: back is the length of a range, and step is the time between two points, in seconds (docs/analytics.md). */
 const ranges = {
   "last-hour": { label: "The last hour", back: 3_600, step: 300 },
   "last-24-hours": { label: "The last 24 hours", back: 86_400, step: 3_600 },
@@ -32,10 +32,10 @@ const ranges = {
 type Range = keyof typeof ranges;
 
 const preset: Range = "last-24-hours";
-/** 1970-01-05 was a Monday: weeks begin so many seconds after a multiple of a week. */
+/** Weeks begin this many seconds after a multiple of a week, because 1970-01-05 was a Monday. */
 const monday = 4 * 86_400;
 
-/** How a deployment is called: by status over time, by consumer, and its GraphQL operations. */
+/** The calls of a deployment: by status over time, by consumer, and by GraphQL operation. */
 export default function Charts({ params }: PageProps) {
   const name = params["deployment"]!;
   const query = useQuery();
@@ -66,7 +66,7 @@ export default function Charts({ params }: PageProps) {
   );
 }
 
-/** The lines of the chart. What is no status of HTTP is counted with the others. */
+/** The lines of the chart. "other" counts the calls without an HTTP status from 200 to 599. */
 const lines = [
   { label: "2xx", tone: "--chart-4" }, { label: "3xx", tone: "--chart-1" }, { label: "4xx", tone: "--chart-2" }, { label: "5xx", tone: "--chart-5" }, { label: "other", tone: "--chart-3" },
 ];
@@ -75,7 +75,7 @@ function lineOf(status: string): string {
   return /^[2-5]\d\d$/.test(status) ? `${status[0]}xx` : "other";
 }
 
-/** The points of a chart: each step of the range, those without calls too, and the times that the answer has. */
+/** Returns the points of a chart: each step of the range, even without calls, and each time in the data. */
 export function points(data: Statuses["details"], range: Range, now: number): { times: number[]; series: Series[] } {
   const { back, step } = ranges[range];
   const shift = range === "last-3-months" ? monday : 0;
@@ -118,7 +118,7 @@ function ByStatus({ data, range, deployment }: { data: Statuses; range: Range; d
   );
 }
 
-/** How many consumers the table has: those with the most calls. */
+/** The maximum number of consumers in the table, which has those with the most calls. */
 const shownConsumers = 100;
 
 function calls(s: Statuses["stats"][number], code: string): number {

@@ -25,10 +25,10 @@ import { Revoked } from "./revoked";
 
 type Consumer = Result<"ApiKeyConsumersService_read">;
 
-/** The longest metadata, in bytes of JSON (docs/limits.md). */
+/** The maximum size of metadata, in bytes of JSON (docs/limits.md). */
 export const metadataBytes = 1024;
 
-/** A consumer: what it is, its keys and its managers. */
+/** A consumer: its properties, its keys and its managers. */
 export default function ConsumerPage({ params }: PageProps) {
   const bucket = params["bucket"]!;
   const name = params["consumer"]!;
@@ -73,7 +73,7 @@ export default function ConsumerPage({ params }: PageProps) {
   );
 }
 
-/** What an edit has of a consumer, as it is typed. */
+/** The fields of the edit form, as they are typed. */
 interface Draft {
   description: string;
   tags: Pairs;
@@ -85,7 +85,7 @@ const said = (pairs: Pairs) => pairsOf(objectOf(pairs)).map(([n, v]) => `${n}=${
 
 function Edit({ path, consumer, etag, onClose, onSaved }: { path: ConsumerPath; consumer: Consumer; etag: string; onClose: () => void; onSaved: () => void }) {
   const edit = useEdit("ApiKeyConsumersService_update", "ApiKeyConsumersService_read", { path });
-  // The form stays what it was when the page shows a newer one: a change of both is told by the ETag.
+  // The form keeps its values when the page reads a newer version. The ETag shows whether both were changed.
   const [base, setBase] = useState({ draft: draftOf(consumer), etag, exact: isExact(consumer.metadata) });
   const [draft, setDraft] = useState(base.draft);
   const [tried, setTried] = useState(false);
@@ -96,7 +96,7 @@ function Edit({ path, consumer, etag, onClose, onSaved }: { path: ConsumerPath; 
     if (base.exact && data.fault !== undefined) return;
     const body = {
       description: draft.description === "" ? null : draft.description, tags: objectOf(draft.tags),
-      // What is not given stays: numbers that the browser has rounded are not written back.
+      // Leave out metadata with numbers that the browser has rounded: what is left out stays unchanged.
       ...(base.exact ? { metadata: data.value ?? null } : {}),
     };
     if (!(await edit.run({ path, body, ifMatch }))) return;

@@ -24,16 +24,16 @@ import { revoked } from "./revoked";
 
 export type Key = RowOf<"ApiKeyKeysService_list">;
 
-/** What is shown of a key in a list: its last characters. */
+/** Returns the text that stands for a key in a list: its last characters, or its ID. */
 export const shownOf = (key: Key) => key.key ?? key.id;
 
-/** The end of a key, and whether it has come. */
+/** Shows the end of a key, and whether it has expired. */
 export function Ends({ at }: { at: string | null }) {
   if (at === null) return <span class="faint">never</span>;
   return new Date(at).getTime() <= Date.now() ? <span><Badge tone="warn">expired</Badge> <Time value={at} /></span> : <Time value={at} />;
 }
 
-/** The keys of a consumer, masked, and what is done with them. */
+/** The keys of a consumer, masked, and the forms that create, roll, reveal, change and revoke them. */
 export function Keys({ path, id }: { path: ConsumerPath; id: string }) {
   const list = useRows("ApiKeyKeysService_list", { path, query: { limit: 100, "key-format": "masked" } });
   const bucket = useResource("ApiKeyBucketsService_read", may("ApiKeyBucketsService_read") ? { path: { accountName: path.accountName, bucketName: path.bucketName } } : null, { secret: true });
@@ -85,7 +85,7 @@ export function Keys({ path, id }: { path: ConsumerPath; id: string }) {
   );
 }
 
-/** Shows a key that the bucket keeps, for as long as a secret is shown. */
+/** Shows a key of a bucket with retrievable keys, for as long as Secret shows it. */
 function Reveal({ path, shown, onClose }: { path: ConsumerPath; shown: Key; onClose: () => void }) {
   const key = useResource("ApiKeyKeysService_get", { path: { ...path, keyId: shown.id }, query: { "key-format": "visible" } }, { secret: true });
   return (
@@ -116,7 +116,7 @@ function ChangeForm({ path, shown, etag, onClose, onDone }: { path: ConsumerPath
   const save = async (ifMatch: string) => {
     setTried(true);
     if (isOpen(end)) return;
-    // An end that was not touched is not written: the field has no fractions of a second.
+    // Do not write an end that was not changed: the field has no fractions of a second.
     const body = { description: description === "" ? null : description, ...(moved ? { expiresOn: timeOf(end) } : {}), ...(own === "" ? {} : { key: own }) };
     if (!(await edit.run({ path: of, body, ifMatch }))) return;
     notify(`The key ${shownOf(shown)} is saved.`);

@@ -22,13 +22,13 @@ import { metadataBytes } from "./consumer";
 
 type Consumer = RowOf<"ApiKeyConsumersService_list">;
 
-/** The command that tells the same, with what is filtered by. */
+/** The command that shows the same, with the filters of the page. */
 const command = { cli: "gatewright consumer list --bucket :bucket --name-prefix :prefix --tag :tag --manager-email :manager" };
 
-/** When one was changed, in a row that is made anew as it is scrolled to: a clock in each would take time that frames need. */
+/** The format of the time of a change. A Time in each row has a clock, and would take too long when rows are rendered again while scrolling. */
 const changed = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-/** What a filter of tags asks for, such as plan=gold, team=core: a comma within a value stays where no name follows it. Undefined where it is none. */
+/** Parses a filter of tags, such as plan=gold, team=core. A comma belongs to a value if no name follows it. Returns undefined for an invalid filter. */
 export function tagsIn(text: string): Record<string, string> | undefined {
   const out: Record<string, string> = {};
   for (const one of text.split(/,\s*(?=[^,=]+=)/)) {
@@ -40,7 +40,7 @@ export function tagsIn(text: string): Record<string, string> | undefined {
   return out;
 }
 
-/** The consumers of a key bucket, however many, found by what their names begin with, by tags and by a manager; and a form that makes one. */
+/** The consumers of a key bucket, with filters by the beginning of the name, by tags and by manager, and the form that creates one. */
 export default function Consumers({ params }: PageProps) {
   const bucket = params["bucket"]!;
   const query = useQuery();
@@ -57,7 +57,7 @@ export default function Consumers({ params }: PageProps) {
     path, query: { limit: 1000, ...(prefix === "" ? {} : { "name-prefix": prefix }), ...(manager === "" ? {} : { "manager-email": manager }), ...(tag === "" ? {} : { tag: tags! }) },
   });
   const [all, setAll] = useState(false);
-  // A page a time, until everything is there, or what failed has been told.
+  // Read page by page until everything is loaded or a request fails.
   useEffect(() => {
     if (all && (list.complete || list.problem)) setAll(false);
     else if (all && !list.loading) list.more();

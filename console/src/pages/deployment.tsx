@@ -17,12 +17,12 @@ import { Badge, Details, many, Time } from "../ui/value";
 
 type Build = RowOf<"DeploymentsService_history">;
 
-/** How often it is asked what it does and serves, in milliseconds: while it is built, and otherwise. */
+/** How often the deployment and its builds are read, in milliseconds: while it is being built, and otherwise. */
 const [soon, later] = [2_000, 10_000];
 
 const tones = { live: "good", previous: "plain", gone: "warn" } as const;
 
-/** A deployment: what serves, what has served before and can again, and what ends it. */
+/** A deployment: its present build, the earlier builds that can be served again, and the forms that end it. */
 export default function DeploymentPage({ params }: PageProps) {
   const name = params["deployment"]!;
   const path = { deploymentName: name };
@@ -89,7 +89,7 @@ export default function DeploymentPage({ params }: PageProps) {
   );
 }
 
-/** Says what a deployment does, when that has changed. */
+/** Announces a new state of the deployment. */
 function useStateSaid(data: Deployment | undefined): void {
   const before = useRef<string>(undefined);
   useEffect(() => {
@@ -115,7 +115,7 @@ function History({ builds, project, onRollback }: { builds: Build[]; project: st
   );
 }
 
-/** What a build is called in a question. */
+/** Returns the name of a build for a question. */
 function nameOf(b: Build): string {
   return b.sha ? `the build ${b.buildId.slice(0, 8)} of ${visible(b.sha.slice(0, 40))}` : `the build ${b.buildId.slice(0, 8)}`;
 }

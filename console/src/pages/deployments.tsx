@@ -14,14 +14,14 @@ import { Table } from "../ui/table";
 import { Text, visible } from "../ui/text";
 import { many, Time } from "../ui/value";
 
-/** How many stand on a page. */
+/** The maximum number of deployments on a page. */
 const perPage = 1000;
-/** How often the list is asked for, in milliseconds: while one is built, and otherwise. */
+/** How often the list is read, in milliseconds: while a deployment is being built, and otherwise. */
 const [soon, later] = [2_000, 15_000];
 
 const states = [["", "All"], ["started", "Started"], ["building", "Building"], ["failed", "Failed"], ["stopped", "Stopped"]] as const;
 
-/** The deployments of a project, which are its branches; those that are built are followed. */
+/** The deployments of a project, one for each branch. The list is read more often while one is being built. */
 export default function Deployments({ params }: PageProps) {
   const project = params["project"]!;
   const query = useQuery();
@@ -87,7 +87,7 @@ function List({ data, total, offset }: { data: Deployment[]; total: number; offs
   );
 }
 
-/** Says which deployments have changed their state since the list was last seen. */
+/** Announces which deployments have another state than when the list was last read. */
 function useChangesSaid(all: Deployment[] | undefined): void {
   const before = useRef(new Map<string, string>());
   useEffect(() => {
@@ -98,7 +98,7 @@ function useChangesSaid(all: Deployment[] | undefined): void {
   }, [all]);
 }
 
-/** Leads to a build by its id, which the upload has answered: of one that failed no list tells. */
+/** Opens a build by its ID, which the upload has returned: a failed build is in no list. */
 function OpenBuild({ project }: { project: string }) {
   const [build, setBuild] = useState("");
   const [fault, setFault] = useState(false);

@@ -23,15 +23,15 @@ import { Status } from "./domains";
 type Domain = Result<"CustomDomainsService_read">;
 type Target = Domain["deployments"][number];
 
-/** How often a hostname that is not proven, or waits for its certificate, is read again, in milliseconds. */
+/** How often a domain that is not verified, or waits for its certificate, is read again, in milliseconds. */
 const every = 5_000;
 
-/** Whether something comes by itself yet. */
+/** Reports whether the domain will still change without a request: it waits for its verification or for an ACME certificate. */
 function waits(domain: Domain): boolean {
   return domain.status === "pending" || domain.certificate?.source === "acme" && domain.certificate.status !== "active";
 }
 
-/** A custom domain: what to set in the DNS, what it leads to, its certificate, and the forms that change them. */
+/** A custom domain: the DNS records to create, its deployments, its certificate, and the forms that change them. */
 export default function DomainPage({ params }: PageProps) {
   const hostname = params["domain"]!;
   const [waiting, setWaiting] = useState(false);
@@ -113,7 +113,7 @@ export default function DomainPage({ params }: PageProps) {
   );
 }
 
-/** What to set in the DNS. */
+/** The DNS records to create. */
 function Records({ domain, resource }: { domain: Domain; resource: Resource<Domain> }) {
   const verify = useChange("CustomDomainsService_verify");
   const proof = domain.ownershipVerification;
@@ -150,7 +150,7 @@ function Records({ domain, resource }: { domain: Domain; resource: Resource<Doma
   );
 }
 
-/** The certificate by which it is served, and how an authority's comes along. */
+/** The certificate of the domain, and the progress of an ACME certificate. */
 function Certificate({ domain, onUpload, onDelete }: { domain: Domain; onUpload: () => void; onDelete: () => void }) {
   const { certificate } = domain;
   const upload = may("CustomDomainsService_uploadCertificate") && domain.provider !== "alias" && domain.status === "active";
@@ -186,7 +186,7 @@ function Certificate({ domain, onUpload, onDelete }: { domain: Domain; onUpload:
   );
 }
 
-/** The deployment that is served at a hostname, empty for none. */
+/** Returns the deployment that is served at a hostname, or "" if there is none. */
 function served(domain: Domain): string {
   return domain.deployments.find((d) => d.isDefault)?.deploymentName ?? "";
 }
@@ -226,7 +226,7 @@ function Lead({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string
   );
 }
 
-/** Has a hostname lead to one deployment more. */
+/** Adds a deployment to a hostname. */
 function Also({ domain, onClose, onSaved }: { domain: Domain; onClose: () => void; onSaved: () => void }) {
   const change = useChange("CustomDomainsService_create");
   const [deployment, setDeployment] = useState("");
@@ -250,7 +250,7 @@ function Also({ domain, onClose, onSaved }: { domain: Domain; onClose: () => voi
   );
 }
 
-/** Serves another one of the deployments that a hostname leads to. */
+/** Makes another deployment of the hostname the one that is served. */
 function Serve({ hostname, target, onClose, onSaved }: { hostname: string; target: Target; onClose: () => void; onSaved: () => void }) {
   const change = useChange("CustomDomainsService_update");
   const deploymentName = target.deploymentName!;
@@ -268,11 +268,11 @@ function Serve({ hostname, target, onClose, onSaved }: { hostname: string; targe
   );
 }
 
-/** Uploads a certificate with its key, which the form alone holds, and which it clears once it is sent. */
+/** Uploads a certificate with its key. Only the form stores the key, and it clears the key after sending it. */
 function Upload({ domain, etag, onClose, onSaved }: { domain: Domain; etag: string; onClose: () => void; onSaved: () => void }) {
   const path = { accountName: account(), hostname: domain.hostname };
   const edit = useEdit("CustomDomainsService_uploadCertificate", "CustomDomainsService_read", { path });
-  // The form is about what was there when it was opened.
+  // The form changes the version that was there when it was opened.
   const [seen] = useState(etag);
   const [certificate, setCertificate] = useState("");
   const [key, setKey] = useState("");

@@ -17,7 +17,7 @@ import { Badge } from "../ui/value";
 
 type Domain = RowOf<"CustomDomainsService_list">;
 
-/** The custom domains of the account, and a form that makes one. */
+/** The custom domains of the account, and the form that creates one. */
 export default function Domains(_: PageProps) {
   const query = useQuery();
   const list = useRows("CustomDomainsService_list", { path: { accountName: account() } });
@@ -50,7 +50,7 @@ export default function Domains(_: PageProps) {
   );
 }
 
-/** Whether a hostname is proven. */
+/** Shows whether a hostname is verified. */
 export function Status({ status }: { status: Domain["status"] }) {
   return <Badge tone={status === "active" ? "good" : "warn"}>{status === "active" ? "active" : "pending: not proven yet"}</Badge>;
 }

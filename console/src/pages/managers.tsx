@@ -14,16 +14,16 @@ import { Text, visible } from "../ui/text";
 import { Badge, many, Time } from "../ui/value";
 import type { ConsumerPath } from "./consumerpath";
 
-/** Somebody who looks after a consumer, or is invited to. */
+/** A manager of a consumer, or a person who is invited to be one. */
 interface Person {
   id: string;
   email: string;
-  /** Undefined for who is invited. */
+  /** Undefined for a person who is invited. */
   sub?: string;
   createdOn: string;
 }
 
-/** The managers of a consumer, and who is invited; adds and removes them. */
+/** The managers of a consumer and the invited persons, and the forms that add and remove them. */
 export function Managers({ path }: { path: ConsumerPath }) {
   const list = useRows("ApiKeyConsumerManagers_list", { path });
   const invited = useResource("ApiKeyConsumersService_read", { path, query: { "include-manager-invites": true } });

@@ -14,7 +14,7 @@ import { Time } from "../ui/value";
 
 type Bucket = RowOf<"MeteringBucketsService_list">;
 
-/** The metering buckets of the account, and what makes one. */
+/** The metering buckets of the account, and the form that creates one. */
 export default function Metering(_: PageProps) {
   const query = useQuery();
   const list = useRows("MeteringBucketsService_list", {});

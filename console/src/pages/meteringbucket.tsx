@@ -19,7 +19,7 @@ import { NewSubscription, SubscriptionStatus } from "./subscriptions";
 
 type Subscription = RowOf<"MeteringSubscriptionsService_list">;
 
-/** A metering bucket: its plans, its subscriptions, and the forms that make, change and delete them. */
+/** A metering bucket: its plans, its subscriptions, and the forms that create, change and delete them. */
 export default function MeteringBucket({ params }: PageProps) {
   const bucketId = params["bucket"]!;
   const path = { bucketId };

@@ -11,7 +11,7 @@ import { notify } from "../ui/live";
 import { Secret } from "../ui/secret";
 import { visible } from "../ui/text";
 
-/** What a key may be let do, by resource: which of read and write there are, and which the own key may pass on. */
+/** Returns the resources with their access levels, read and write. It leaves out the levels that the session's key does not have and may not pass on. */
 const resources = () => {
   const all = new Set(allScopes.filter((s) => s.includes(":")));
   const names = [...new Set([...all].map((s) => s.split(":")[0]!))].sort();
@@ -21,10 +21,10 @@ const resources = () => {
 const kinds = ["production", "preview", "development"] as const;
 type Kind = (typeof kinds)[number];
 
-/** The command that makes a key, whose flags are given once for each. */
+/** The command that creates a key. A flag is repeated for each of its values. */
 const command = { cli: "gatewright account-key create --label :label --scope :scope --project :project --environment :environment --expires-in :expires --confirm-destructive" };
 
-/** The command for what is chosen, with its values. */
+/** Returns the command for the choices of the form, with its values. */
 function commandOf(label: string, scopes: string[], projects: string[], environments: string[], end: End, confirm: boolean): { line: string; values: Record<string, string> } {
   const values: Record<string, string> = label === "" ? {} : { label };
   let line = command.cli;
@@ -39,7 +39,7 @@ function commandOf(label: string, scopes: string[], projects: string[], environm
   return { line: confirm ? line : line.replace(" --confirm-destructive", ""), values };
 }
 
-/** Makes an account key that may no more than the own one, and shows it, this once. */
+/** Creates an account key that has no more permissions than the session's key, and shows it once. */
 export function CreateAccountKey({ onClose, onMade }: { onClose: () => void; onMade: () => void }) {
   const change = useChange("AccountKeysService_create");
   const now = session.get();

@@ -10,18 +10,18 @@ import { visible } from "../ui/text";
 import { many } from "../ui/value";
 import type { ConsumerPath } from "./consumerpath";
 
-/** The most keys that are made at once (docs/limits.md). */
+/** The maximum number of keys that are created at once (docs/limits.md). */
 const most = 1000;
 
 const kinds = [["one", "one key"], ["own", "one key of your own"], ["many", "many keys"], ["theirs", "many keys of another system"]] as const;
 
-/** A key that is to be made. */
+/** A key to create. */
 interface NewKey {
   key?: string;
   description?: string;
 }
 
-/** The keys of lines: a description each, or, of another system, a key and then its description. */
+/** Parses one key per line. A line is a description or, for keys of another system, a key and then its description. */
 export function keysIn(lines: string, theirs: boolean): NewKey[] {
   return lines.split("\n").map((l) => l.trim()).filter((l) => l !== "").map((line) => {
     if (!theirs) return { description: line };
@@ -30,7 +30,7 @@ export function keysIn(lines: string, theirs: boolean): NewKey[] {
   });
 }
 
-/** Makes keys of a consumer, and shows those that were made here, this once. */
+/** Creates keys of a consumer, and shows generated keys once. */
 export function CreateKeys({ path, retrievable, onClose, onDone }: { path: ConsumerPath; retrievable: boolean; onClose: () => void; onDone: () => void }) {
   const one = useChange("ApiKeyKeysService_create");
   const bulk = useChange("ApiKeyKeysService_bulkCreate");

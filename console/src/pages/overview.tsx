@@ -10,7 +10,7 @@ import { Table } from "../ui/table";
 import { Text } from "../ui/text";
 import { Badge, Count, Details, Time } from "../ui/value";
 
-/** What is counted: of a list, how many it has in all. */
+/** The lists whose total numbers are shown. */
 const counted = [
   ["Projects", "/projects", "ProjectsService_list"],
   ["Key buckets", "/buckets", "ApiKeyBucketsService_list"],
@@ -20,7 +20,7 @@ const counted = [
   ["Account keys", "/account-keys", "AccountKeysService_list"],
 ] as const satisfies readonly (readonly [string, string, Operation])[];
 
-/** What there is, what happened lately, and what the key may. */
+/** The overview: the number of objects, recent activity, and the permissions of the key. */
 export default function Overview(_: PageProps) {
   const state = useStore(session);
   if (state.at !== "in") return null;

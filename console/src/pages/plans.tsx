@@ -14,14 +14,14 @@ import { visible } from "../ui/text";
 
 export type Plan = RowOf<"MeteringPlansService_list">;
 
-/** A meter as it is typed. */
+/** The fields of a meter, as they are typed. */
 interface Meter {
   key: string;
   label: string;
   max: string;
 }
 
-/** A plan as it is typed. */
+/** The fields of a plan, as they are typed. */
 interface Draft {
   label: string;
   external: string;
@@ -39,12 +39,12 @@ function draftOf(plan?: Plan): Draft {
   };
 }
 
-/** A number as it is typed: what is none is sent as it stands, and the API says what is wrong with it at its field. */
+/** Converts a typed number. A text that is not a number is sent as it is, so that the API reports the fault at its field. */
 function number(text: string): number {
   return (/^\d+$/.test(text.trim()) ? Number(text) : text) as number;
 }
 
-/** What the API is sent. Values that are absent in the form are taken away by null. */
+/** Returns the body of the request. null removes a value that is empty in the form. */
 function bodyOf(draft: Draft): Body<"MeteringPlansService_create"> {
   return {
     label: draft.label, planExternalId: draft.external,
@@ -53,13 +53,13 @@ function bodyOf(draft: Draft): Body<"MeteringPlansService_create"> {
   };
 }
 
-/** What of two versions a person compares. */
+/** The texts of a plan that a person compares if there are two versions. */
 const told = {
   meters: (d: Draft) => d.meters.map((m) => `${m.key}: ${m.max}${m.label === "" ? "" : ` (${m.label})`}`).join("\n"),
   trial: (d: Draft) => [d.days === "" ? "" : `${d.days} days`, d.end === "" ? "" : `then ${d.end}`, d.payment ? "asks for a means of payment" : ""].filter((x) => x !== "").join(", "),
 };
 
-/** Makes a plan. */
+/** Creates a plan. */
 export function NewPlan({ bucketId, onClose, onMade }: { bucketId: string; onClose: () => void; onMade: () => void }) {
   const change = useChange("MeteringPlansService_create");
   const [draft, setDraft] = useState(draftOf);
@@ -79,7 +79,7 @@ export function NewPlan({ bucketId, onClose, onMade }: { bucketId: string; onClo
   );
 }
 
-/** Changes a plan, which is read before. */
+/** Reads a plan and changes it. */
 export function PlanEditor({ bucketId, planId, label, onClose, onSaved }: { bucketId: string; planId: string; label: string; onClose: () => void; onSaved: () => void }) {
   const there = useResource("MeteringPlansService_read", { path: { bucketId, planId } });
   const title = `Edit the plan ${visible(label)}`;
@@ -139,7 +139,7 @@ function PlanForm({ draft, onInput, ...form }: {
     <Form
       {...form}
       onSubmit={() => {
-        // Of two meters of one name the second would take the place of the first.
+        // If two meters had the same name, the second would replace the first.
         setTwice(double !== undefined);
         if (double === undefined) form.onSubmit();
       }}
@@ -161,7 +161,7 @@ function PlanForm({ draft, onInput, ...form }: {
   );
 }
 
-/** The meters of a plan, as rows that are edited. */
+/** The meters of a plan, as rows to edit. */
 function Meters({ value, onInput, fault }: { value: Meter[]; onInput: (value: Meter[]) => void; fault: string | undefined }) {
   const rows = useRef<HTMLFieldSetElement>(null);
   const added = useRef(false);

@@ -18,7 +18,7 @@ import { Badge, Details, many, Time } from "../ui/value";
 
 type Environment = RowOf<"EnvironmentsService_list">;
 
-/** A project: its environments, and the forms that make one and that delete the project. */
+/** A project: its environments, and the forms that create one and delete the project. */
 export default function ProjectPage({ params }: PageProps) {
   const name = params["project"]!;
   const query = useQuery();
@@ -87,7 +87,7 @@ function There({ name }: { name: string }) {
   );
 }
 
-/** Leads to the variables of a branch that has no environment yet. */
+/** Opens the variables of a branch that has no environment yet. */
 function OtherBranch({ project }: { project: string }) {
   const [branch, setBranch] = useState("");
   const [fault, setFault] = useState(false);
@@ -108,7 +108,7 @@ function OtherBranch({ project }: { project: string }) {
   );
 }
 
-/** The branches whose environments are production; all others are previews. */
+/** The branches with production environments. All other branches have preview environments. */
 const production = ["main", "master", "production"];
 
 function Create({ project, onClose, onMade }: { project: string; onClose: () => void; onMade: () => void }) {
@@ -149,7 +149,7 @@ function Delete({ name, environments, onClose }: { name: string; environments: n
         const begun = await change.run({ path });
         if (!begun) return;
         if (!change.here()) return notify(`The deletion of the project ${visible(name)} is begun.`);
-        // What a cut answer leaves is the list, in which the project is gone or not.
+        // Without the ID of the deletion, only the list shows whether the project still exists.
         if (!begun.data) return go(link("/projects"), true);
         go(link("/projects/:project", { project: name }, { deletion: begun.data.id }), true);
       }}
@@ -162,7 +162,7 @@ function Delete({ name, environments, onClose }: { name: string; environments: n
   );
 }
 
-/** Follows a deletion that has begun: the address has its id, so that it is followed after the page was loaded anew. */
+/** Shows the progress of a deletion. The address has its ID, so that it is shown again after the page is reloaded. */
 function Deletion({ project, operation }: { project: string; operation: string }) {
   const [ended, setEnded] = useState(false);
   const status = useResource("ProjectsService_operation", { path: { accountName: account(), projectName: project, operationId: operation } }, { every: ended ? 0 : 2_000 });

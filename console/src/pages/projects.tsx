@@ -16,7 +16,7 @@ import { many, Time } from "../ui/value";
 
 type Project = RowOf<"ProjectsService_list">;
 
-/** The projects of the account, and a form that makes one. */
+/** The projects of the account, and the form that creates one. */
 export default function Projects(_: PageProps) {
   const query = useQuery();
   const list = useRows("ProjectsService_list", {});

@@ -6,12 +6,12 @@ import { announce } from "../ui/live";
 import { Text } from "../ui/text";
 
 /**
- * How long a revoked key may be believed yet, in seconds: an API key by a gateway, unless the route says longer by cacheTtlSeconds (docs/limits.md), and an account key by a process of
- * the API (docs/account-keys.md).
+ * How long a revoked key may still be accepted, in seconds: an API key by a gateway, unless cacheTtlSeconds of the route is longer (docs/limits.md), and an
+ * account key by a process of the API (docs/account-keys.md).
  */
 const believedFor = 60;
 
-/** A key that was revoked here, of a consumer, and when it was, by the clock below. */
+/** A key of a consumer that was revoked here, and the time on the clock below. */
 interface Gone {
   consumer: string;
   key: string;
@@ -20,10 +20,10 @@ interface Gone {
 
 const gone = new Store<Gone[]>([]);
 
-/** Milliseconds that go by the same whatever becomes of the device's clock: set forward, it would say too early that a key is refused. */
+/** Returns the time in milliseconds, independent of the device's clock. If that clock were set forward, it would report too early that a key is refused. */
 const clock = () => performance.now();
 
-// Who signs in by another key sees none of them.
+// A person who signs in with another key must not see these keys.
 let last = holder();
 session.subscribe(() => {
   if (holder() === last) return;
@@ -31,14 +31,14 @@ session.subscribe(() => {
   gone.set([]);
 });
 
-/** Notes that a key is revoked from now on, for the pages that count down until gateways refuse it. key is what is shown of it. */
+/** Records that a key is revoked now, for the pages that count down until gateways refuse it. key is the text that stands for the key. */
 export function revoked(consumer: string, key: string): void {
   const now = clock();
   gone.set([...gone.get().filter((g) => now - g.at < believedFor * 10_000), { consumer, key, at: now }]);
 }
 
-/** Counts down until the keys of a consumer that were revoked here are refused by every gateway, and says when they are. */
-export function Revoked({ of, children }: { of: string; /** Why it is not at once. */ children: ComponentChildren }) {
+/** Counts down until every gateway refuses the keys of a consumer that were revoked here, and announces when they do. */
+export function Revoked({ of, children }: { of: string; /** Why the revocation takes time. */ children: ComponentChildren }) {
   const keys = useStore(gone).filter((g) => g.consumer === of);
   const [now, setNow] = useState(clock);
   const left = (g: Gone) => Math.max(0, Math.ceil(believedFor - (Math.max(now, g.at) - g.at) / 1000));

@@ -13,8 +13,8 @@ import { visible } from "../ui/text";
 import type { ConsumerPath } from "./consumerpath";
 
 /**
- * Rolls the keys of a consumer: a new one, and an end for those that have none. The new one is shown afterwards from the list; where a bucket keeps no key it could never be seen,
- * so there a key is made instead.
+ * Rolls the keys of a consumer: it creates a new key, and sets an end on keys that have none. The new key can then be shown in the list. In a bucket without
+ * retrievable keys it could never be seen, so there the form offers to create a key instead.
  */
 export function RollKeys({ path, retrievable, onClose, onDone, onCreate }: { path: ConsumerPath; retrievable: boolean; onClose: () => void; onDone: () => void; onCreate: () => void }) {
   const change = useChange("ApiKeyConsumersService_rollKey");

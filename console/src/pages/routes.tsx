@@ -14,17 +14,17 @@ import { VirtualTable } from "../ui/virtual";
 
 type Route = RowOf<"DeploymentsService_routes">;
 
-/** What a route is called in the address: there is one of a method and a path. */
+/** Returns the name of a route in the address. A method and a path identify a route. */
 const nameOf = (r: Route) => `${r.method} ${r.path}`;
 
-/** The routes that a deployment serves, each with its policies in their order. All are read, and those that are seen are in the page. */
+/** The routes of a deployment, each with its policies in their order. All routes are loaded, but only the visible ones are rendered. */
 export default function Routes({ params }: PageProps) {
   const name = params["deployment"]!;
   const query = useQuery();
   const deployment = useDeployment(name);
   const list = useRows("DeploymentsService_routes", { path: { deploymentName: name } });
   const { more, loading, complete, problem, rows } = list;
-  // A filter is about all of them.
+  // The filters search all routes, so load all of them.
   useEffect(() => {
     if (!loading && !complete && !problem) more();
   }, [more, loading, complete, problem]);
@@ -76,7 +76,7 @@ export default function Routes({ params }: PageProps) {
   );
 }
 
-/** What a filter offers: what there is, and what the address asks for though there is none of it. */
+/** Returns the choices of a filter: the existing values, and the value in the address even if no route has it. */
 function choices(there: string[], chosen: string): [string, string][] {
   return [["", "All"], ...[...new Set([...there, ...(chosen === "" ? [] : [chosen])])].map((v): [string, string] => [v, visible(v)])];
 }

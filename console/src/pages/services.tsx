@@ -20,20 +20,20 @@ type Access = Service["configurations"][number];
 type Kind = Access["accessibleBy"][number];
 type TunnelPath = { accountName: string; tunnelId: string };
 
-/** The kinds of environment, as a configuration calls them. */
+/** The kinds of environment, by their names in a configuration. */
 const kinds = ["production", "preview", "working-copy"] as const satisfies readonly Kind[];
 
-/** Who may call a service, in words: one project a line. */
+/** Returns the projects that may call a service as text, with one project per line. */
 function callers(service: Service): string {
   return service.configurations.map((c) => `${c.project}: ${c.accessibleBy.join(", ") || "nobody"}`).join("\n");
 }
 
-/** A configuration as text, for comparing two. */
+/** Returns a configuration as text, to compare two versions. */
 function told({ services }: Configuration): string {
   return services.map((s) => [`${s.name} → ${s.endpoint}`, ...callers(s).split("\n").filter((c) => c !== "").map((c) => `  ${c}`)].join("\n")).join("\n");
 }
 
-/** The services behind a tunnel, and the form that replaces their configuration. onPut is given the operation that follows. */
+/** The services behind a tunnel, and the form that replaces their configuration. onPut receives the ID of the operation that applies it. */
 export function Services({ path, services, onPut }: { path: TunnelPath; services: Resource<Configuration>; onPut: (operation: string) => void }) {
   const [editing, setEditing] = useState<Answer<Configuration>>();
   const { now } = services;
@@ -142,7 +142,7 @@ function Edit({ path, from, onClose, onSaved }: { path: TunnelPath; from: Answer
   );
 }
 
-/** The projects that may call a service, each with the kinds of environment that may. */
+/** The projects that may call a service, each with its permitted kinds of environment. */
 function Callers({ service, value, known, onInput }: { service: number; value: Access[]; known: string; onInput: (value: Access[]) => void }) {
   const at = `services[${service}].configurations`;
   const change = (j: number, to: Partial<Access>) => onInput(value.map((a, k) => (k === j ? { ...a, ...to } : a)));

@@ -21,7 +21,7 @@ import { metadataOf, PlanChoice, statuses, SubscriptionStatus, type Status } fro
 
 type Subscription = Result<"MeteringSubscriptionsService_read">;
 
-/** A subscription: what it is, what is left of its quotas, and the forms that change and delete it. */
+/** A subscription: its properties, its remaining quotas, and the forms that change and delete it. */
 export default function SubscriptionPage({ params }: PageProps) {
   const bucketId = params["bucket"]!;
   const path = { bucketId, subscriptionId: params["subscription"]! };
@@ -75,7 +75,7 @@ export default function SubscriptionPage({ params }: PageProps) {
   );
 }
 
-/** What is left of each meter in a period, as a bar and in numbers. The period stands in the address. */
+/** The remaining units of each meter in a period, as a bar and as numbers. The address has the period. */
 function Quotas({ path, subscription, plans }: { path: { bucketId: string; subscriptionId: string }; subscription: Subscription; plans: Plan[] }) {
   const period = useQuery().get("period") ?? "";
   const [typed, setTyped] = useState(period);
@@ -123,7 +123,7 @@ function Quotas({ path, subscription, plans }: { path: { bucketId: string; subsc
   );
 }
 
-/** What of a subscription is changed, as it is typed. */
+/** Returns the fields of the edit form, as they are typed. */
 function draftOf(s: Subscription, plans: Plan[]) {
   return {
     status: s.status, chosen: s.planExternalIds.flatMap((external) => plans.find((p) => p.planExternalId === external)?.id ?? []), prorate: "", trialEnd: s.trialEndDate ?? "",
@@ -145,7 +145,7 @@ function Edit({ path, subscription, etag, plans, onClose, onSaved }: {
   const save = async (ifMatch: string) => {
     setAsked(true);
     if (draft.chosen.length === 0 || metadata.fault) return;
-    // Only what was changed: another trialEndDate or status means something even where it says the same, and prorate counts from now.
+    // Send only changed fields: a trialEndDate or status has an effect even if its value is the same, and prorate counts from now.
     const body = {
       ...(changed("status") ? { status: draft.status } : {}), ...(changed("trialEnd") ? { trialEndDate: draft.trialEnd.trim() === "" ? null : draft.trialEnd.trim() } : {}),
       ...(changed("chosen") ? { planExternalIds: draft.chosen.map((id) => plans.find((p) => p.id === id)!.planExternalId) } : {}),

@@ -14,18 +14,18 @@ type Subscription = RowOf<"MeteringSubscriptionsService_list">;
 export type Status = Subscription["status"];
 type New = Body<"MeteringSubscriptionsService_create">;
 
-/** What a subscription may be. */
+/** The statuses of a subscription. */
 export const statuses = ["active", "trialing", "incomplete", "past-due", "unpaid", "paused", "inactive", "canceled", "incomplete-expired"] as const satisfies readonly Status[];
 
-/** Those by which a gateway lets a customer in, and those that are over. */
+/** The colors of the statuses: good if a gateway accepts the customer, and bad if the subscription is over. */
 const tones: Partial<Record<Status, "good" | "bad" | "warn">> = { active: "good", trialing: "good", "past-due": "warn", unpaid: "warn", paused: "warn", canceled: "bad", "incomplete-expired": "bad" };
 
-/** What a subscription is, as a word. */
+/** Shows the status of a subscription. */
 export function SubscriptionStatus({ status }: { status: Status }) {
   return <Badge tone={tones[status] ?? "plain"}>{status}</Badge>;
 }
 
-/** The plans of a bucket, each with a box. */
+/** The plans of a bucket, each with a checkbox. */
 export function PlanChoice({ plans, value, onInput }: { plans: Plan[]; value: string[]; onInput: (value: string[]) => void }) {
   return (
     <fieldset>
@@ -39,7 +39,7 @@ export function PlanChoice({ plans, value, onInput }: { plans: Plan[]; value: st
   );
 }
 
-/** A JSON object as it is typed: undefined where nothing is, and a fault where it is none. */
+/** Parses a typed JSON object. value is undefined if the text is empty. fault says why the text is not an object. */
 export function metadataOf(text: string): { value?: Record<string, unknown>; fault?: string } {
   if (text.trim() === "") return {};
   try {
@@ -51,7 +51,7 @@ export function metadataOf(text: string): { value?: Record<string, unknown>; fau
   }
 }
 
-/** Makes a subscription of a customer to plans. */
+/** Creates a subscription of a customer to plans. */
 export function NewSubscription({ bucketId, plans, onClose }: { bucketId: string; plans: Plan[]; onClose: () => void }) {
   const change = useChange("MeteringSubscriptionsService_create");
   const [text, setText] = useState({ customerKey: "", customerExternalId: "", subscriptionExternalId: "", productKey: "", quotaResetAnchor: "", trialStartDate: "", trialEndDate: "", metadata: "" });

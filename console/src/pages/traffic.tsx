@@ -13,12 +13,12 @@ import { Badge, many } from "../ui/value";
 import { VirtualTable } from "../ui/virtual";
 
 type Call = RowOf<"AnalyticsService_recentCalls">;
-/** A call, with what tells it from others: the API gives calls no name. */
+/** A call with a key that distinguishes it from other calls: the API returns no ID. */
 type Row = Call & { key: string };
 
-/** How often calls are asked for, in milliseconds. */
+/** How often calls are read, in milliseconds. */
 const every = 2_000;
-/** How many of the newest are asked for: more where a filter is about them. */
+/** How many of the newest calls are read: without a filter, and with one. */
 const [few, most] = [200, 1000];
 
 const classes = [["", "All"], ["2xx", "2xx, well"], ["3xx", "3xx, elsewhere"], ["4xx", "4xx, refused"], ["5xx", "5xx, failed"], ["policy", "Refused by a policy"]] as const;
@@ -26,7 +26,7 @@ const classes = [["", "All"], ["2xx", "2xx, well"], ["3xx", "3xx, elsewhere"], [
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
-/** The last calls of a deployment, as they come. */
+/** The latest calls of a deployment, updated as new calls come. */
 export default function Traffic({ params }: PageProps) {
   const name = params["deployment"]!;
   const query = useQuery();
@@ -64,14 +64,17 @@ interface Filter {
   consumer: string;
 }
 
-/** Whether a call is of a status: 4xx of all that begin so, policy of those that one refused, a number of itself. */
+/**
+ * Reports whether a call matches a status filter: 4xx matches all statuses that begin with 4, policy matches all calls that a policy has refused, and a number
+ * matches that status.
+ */
 function ofStatus(call: Call, status: string): boolean {
   if (status === "") return true;
   if (status === "policy") return call.policy !== "";
   return status.endsWith("xx") ? call.statusCode.startsWith(status[0]!) : call.statusCode === status;
 }
 
-/** Gives each a key that stays as newer ones come: equal calls are numbered from the oldest on. */
+/** Adds a key to each call that stays the same when newer calls come. Equal calls are numbered, beginning with the oldest. */
 function keyed(calls: Call[]): Row[] {
   const seen = new Map<string, number>();
   const rows: Row[] = [];
@@ -132,8 +135,8 @@ function When({ value }: { value: string }) {
 }
 
 /**
- * Holds newer rows back while a person is in the table, by the keyboard or scrolled down: what they read stays where it is. They are counted, and shown when
- * asked for, or when the person has left. of is what the rows are of: others are shown at once.
+ * Holds newer rows back while a person uses the table, with the focus in it or scrolled down, so that the rows stay where they are. The newer rows are counted.
+ * They are shown at the click of a button, or when the person leaves the table. of identifies the list: rows of another list are shown immediately.
  */
 function useHeld(rows: Row[], of: string) {
   const frame = useRef<HTMLDivElement>(null);

@@ -17,10 +17,10 @@ import { Connect } from "./tunnels";
 
 type Tunnel = Result<"TunnelService_read">;
 
-/** How often an operation is asked for, in milliseconds. */
+/** How often an operation is read, in milliseconds. */
 const every = 2_000;
 
-/** A tunnel: its token, the services behind it, and the forms that rotate and delete; or how its deletion goes. */
+/** A tunnel: its token, the services behind it, and the forms that rotate the token and delete the tunnel; or the progress of its deletion. */
 export default function TunnelPage({ params }: PageProps) {
   const id = params["tunnel"]!;
   const operation = useQuery().get("teardown");
@@ -66,7 +66,10 @@ function There({ id }: { id: string }) {
   );
 }
 
-/** Follows what makes the services as they are configured. The address has its id, so that it is followed after the page was loaded anew. */
+/**
+ * Shows the progress of the operation that applies the configuration of the services. The address has its ID, so that it is shown again after the page is
+ * reloaded.
+ */
 function Provisioning({ id, operation }: { id: string; operation: string }) {
   const [ended, setEnded] = useState(false);
   const status = useResource("TunneledServicesService_getProvisioningStatus", { path: { accountName: account(), tunnelId: id, operationId: operation } }, { every: ended ? 0 : every });
@@ -109,7 +112,7 @@ function Delete({ id, name, services, onClose }: { id: string; name: string; ser
         const begun = await change.run({ path: { accountName: account(), tunnelId: id } });
         if (!begun) return;
         if (!change.here()) return notify(`The deletion of the tunnel ${visible(name)} is begun.`);
-        // What a cut answer leaves is the list, in which the tunnel is gone or not.
+        // Without the ID of the deletion, only the list shows whether the tunnel still exists.
         if (!begun.data) return go(link("/tunnels"), true);
         go(link("/tunnels/:tunnel", { tunnel: id }, { teardown: begun.data.id }), true);
       }}
@@ -122,7 +125,7 @@ function Delete({ id, name, services, onClose }: { id: string; name: string; ser
   );
 }
 
-/** Follows a deletion that has begun. */
+/** Shows the progress of a deletion. */
 function Teardown({ id, operation }: { id: string; operation: string }) {
   const [ended, setEnded] = useState(false);
   const status = useResource("TunnelService_getProvisioningStatus", { path: { accountName: account(), tunnelId: id, operationId: operation } }, { every: ended ? 0 : every });

@@ -17,7 +17,7 @@ import { Text, visible } from "../ui/text";
 
 type Tunnel = RowOf<"TunnelService_list">;
 
-/** The tunnels of the account, and a form that makes one. */
+/** The tunnels of the account, and the form that creates one. */
 export default function Tunnels(_: PageProps) {
   const query = useQuery();
   const list = useRows("TunnelService_list", { path: { accountName: account() } });
@@ -67,7 +67,7 @@ function Create({ onClose }: { onClose: () => void }) {
   );
 }
 
-/** What was made, with its token, which only this dialog holds: it is in no address, and gone when the dialog is. */
+/** The new tunnel with its token. Only this dialog has the token: it is in no address, and is removed with the dialog. */
 function Made({ tunnel }: { tunnel: Result<"TunnelService_create"> }) {
   const open = () => go(link("/tunnels/:tunnel", { tunnel: tunnel.tunnelId }), true);
   return (
@@ -80,7 +80,7 @@ function Made({ tunnel }: { tunnel: Result<"TunnelService_create"> }) {
   );
 }
 
-/** The command of an agent. Where the relay is only who runs the installation knows. */
+/** The command that starts an agent. Only the operator of the installation knows the address of the relay. */
 export function Connect() {
   return <p class="connect"><code>gatewright tunnel connect --relay RELAY --token-file FILE</code></p>;
 }

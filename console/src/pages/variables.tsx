@@ -20,17 +20,17 @@ import { Badge, Time } from "../ui/value";
 
 type Variable = RowOf<"VariablesService_list">;
 
-/** The longest value, in bytes of UTF-8 (docs/limits.md). */
+/** The maximum size of a value, in bytes of UTF-8 (docs/limits.md). */
 const valueBytes = 5120;
 const encoder = new TextEncoder();
 
-/** What the value's length says, before the API is asked. */
+/** Returns the fault of a value that is too long, before a request is sent. */
 function tooLong(value: string): string | undefined {
   const bytes = encoder.encode(value).length;
   return bytes > valueBytes ? `It has ${bytes} bytes, of at most ${valueBytes}.` : undefined;
 }
 
-/** The variables of a branch, and the forms that make, change and delete one. */
+/** The variables of a branch, and the forms that create, change and delete one. */
 export default function Variables({ params }: PageProps) {
   const project = params["project"]!;
   const branch = params["branch"]!;
@@ -84,7 +84,7 @@ interface BranchPath {
   branchName: string;
 }
 
-/** The value of a variable: that of a secret is not shown as it is typed. */
+/** The field for the value of a variable. The value of a secret is not shown while it is typed. */
 function ValueField({ secret, value, onInput, fault }: { secret: boolean; value: string; onInput: (value: string) => void; fault?: string | undefined }) {
   const field = { label: "Value", name: "value", required: true, value, onInput, rows: 4, fault: fault ?? tooLong(value), hint: `At most ${valueBytes} bytes.` };
   return secret ? <SecretField {...field} /> : <TextField {...field} mono />;
@@ -129,7 +129,7 @@ function EditForm({ path, variable, etag, onClose, onSaved }: { path: BranchPath
   const [empty, setEmpty] = useState(false);
   const theirs = edit.conflict?.data;
   const save = async (ifMatch: string) => {
-    // A secret is not shown, so that nobody could tell an empty one from one that is kept.
+    // The value of a secret is not shown, so an empty field could mean an empty value or the present one. Require a new value.
     setEmpty(secret && value === "");
     if (secret && value === "" || tooLong(value) || !(await edit.run({ path: of, body: { value }, ifMatch }))) return;
     notify(`The variable ${visible(variable.name)} is saved. It takes effect with the next build.`);

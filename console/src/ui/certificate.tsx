@@ -2,12 +2,12 @@ import { useState } from "preact/hooks";
 import { SecretField, TextField, type FieldProps } from "./form";
 import { Badge, many, Time } from "./value";
 
-/** The largest file that a field takes over, in bytes: no certificate of the API's is longer (docs/limits.md). */
+/** The maximum size of a file that a field reads, in bytes. The API accepts no larger certificate (docs/limits.md). */
 const longest = 65_536;
 
 /**
- * A field of PEM, which can be read from a file as well. secret is for a private key, which is not shown as it is typed, and which nothing but the form holds: who uses it clears it
- * when it is sent.
+ * A field for PEM text, which can also be read from a file. secret is for a private key: the field does not show it, and only the form stores it. The form must
+ * clear it after sending it.
  */
 export function PemField({ secret = false, value, onInput, ...field }: FieldProps & { secret?: boolean; value: string; onInput: (value: string) => void }) {
   const [fault, setFault] = useState<string>();
@@ -25,7 +25,7 @@ export function PemField({ secret = false, value, onInput, ...field }: FieldProp
           onChange={(event) => {
             const input = event.currentTarget;
             const file = input.files?.[0];
-            // The name of the file is not kept either.
+            // Do not keep the name of the file either.
             input.value = "";
             if (!file) return;
             if (file.size > longest) return setFault(`The file has ${many(file.size, "byte")}, of at most ${many(longest, "byte")}.`);
@@ -38,10 +38,10 @@ export function PemField({ secret = false, value, onInput, ...field }: FieldProp
   );
 }
 
-/** How long before its end a certificate is warned of, in milliseconds: 30 days. */
+/** The time before the end of a certificate during which a warning is shown, in milliseconds: 30 days. */
 const warned = 30 * 86_400_000;
 
-/** When a certificate ends, with a warning from 30 days before on. */
+/** Shows when a certificate ends, with a warning in the last 30 days and after the end. */
 export function Expiry({ value, absolute = false }: { value: string | null | undefined; absolute?: boolean }) {
   if (!value) return <span class="faint">unknown</span>;
   const left = new Date(value).getTime() - Date.now();

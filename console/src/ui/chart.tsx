@@ -4,14 +4,14 @@ import { useStore } from "../store";
 import { theme } from "./theme";
 import { Table } from "./table";
 
-/** One line of a chart. tone is a custom property of the style, such as --chart-1. */
+/** One line of a chart. tone is a custom property of the style sheet, such as --chart-1. */
 export interface Series {
   label: string;
   tone: string;
   values: (number | null)[];
 }
 
-/** Numbers over time: as a picture, and the same in a table beside it, which is what everybody can read. times are in seconds since 1970. */
+/** Shows numbers over time as a picture, and the same numbers in a table, which screen readers can read. times are in seconds since 1970. */
 export function Chart({ title, times, series, unit = "" }: { title: string; times: number[]; series: Series[]; unit?: string }) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
@@ -45,7 +45,7 @@ export function Chart({ title, times, series, unit = "" }: { title: string; time
       plot.current?.destroy();
       plot.current = undefined;
     };
-    // The colours are read anew when they change; the numbers are given below.
+    // The colors are read again when the theme changes. The effect below sets new numbers.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [form, mode]);
   useEffect(() => plot.current?.setData(latest.current), [data]);

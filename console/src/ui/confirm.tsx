@@ -6,9 +6,9 @@ import { Dialog } from "./dialog";
 import { Form, TextField } from "./form";
 import { Text, visible } from "./text";
 
-/** Asks before something goes that does not come back: its name has to be typed. children say what goes with it, and how many. */
+/** Asks before something is deleted for good: the person has to type its name. children say what is deleted with it, and how many of each. */
 export function ConfirmDelete({ noun, name, busy, problem, onConfirm, onClose, children, cli, values, verb = "Delete" }: {
-  /** What it is, such as key bucket. */
+  /** The kind of object, such as key bucket. */
   noun: string;
   name: string;
   busy: boolean;
@@ -44,7 +44,7 @@ export function ConfirmDelete({ noun, name, busy, problem, onConfirm, onClose, c
   );
 }
 
-/** Asks before something that ends what was there, but is no loss of data, such as a rollback. */
+/** Asks before a change that ends something without loss of data, such as a rollback. */
 export function Confirm({ title, submit, busy, problem, onConfirm, onClose, children, danger = false, cli, values }: {
   title: string;
   submit: string;

@@ -1,22 +1,22 @@
 import { Dialog } from "./dialog";
 import { Text } from "./text";
 
-/** A field of what two have changed: as it is here, and as it is in the API now. */
+/** A field of an object that two people have changed: its value here, and its value in the API now. */
 export interface Version {
   label: string;
   mine: string;
   theirs: string;
 }
 
-/** Shows both versions of something that has become another since it was read. Nothing is lost before the person has chosen. */
+/** Shows both versions of an object that has changed since it was read. Nothing is lost before the person has chosen. */
 export function Conflict({ what, versions, onMine, onTheirs, onClose }: {
   what: string;
   versions: Version[];
-  /** Writes mine over theirs. */
+  /** Replaces their version with mine. */
   onMine: () => void;
-  /** Takes theirs, and gives up what was typed. */
+  /** Loads their version into the form, and discards what was typed. */
   onTheirs: () => void;
-  /** Goes on with what was typed. */
+  /** Closes the dialog and keeps what was typed. */
   onClose: () => void;
 }) {
   return (

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { announce } from "./live";
 import { Text } from "./text";
 
-/** Copies a text. What is copied is said, not shown. */
+/** Copies a text. The result is announced, but the text is not shown. */
 export function Copy({ text, what = "Copy" }: { text: string; what?: string }) {
   const [done, setDone] = useState<"" | "Copied" | "Copying is blocked">("");
   useEffect(() => {
@@ -23,7 +23,7 @@ export function Copy({ text, what = "Copy" }: { text: string; what?: string }) {
   );
 }
 
-/** A word of a shell: as it is where it means nothing to one, and quoted otherwise. */
+/** Returns a value as a word of a shell command, in quotation marks if it has special characters. */
 function shellWord(value: string): string {
   return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }

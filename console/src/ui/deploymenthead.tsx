@@ -7,27 +7,27 @@ import { link } from "../router";
 import { PageHead, type Crumb } from "./page";
 import { Badge } from "./value";
 
-/** A deployment, as the API tells of one. */
+/** A deployment, as the API returns it. */
 export type Deployment = Result<"DeploymentsService_read">;
 
 const tones = { STARTED: "good", BUILDING: "accent", FAILED: "bad", STOPPED: "plain" } as const;
 
-/** What a deployment is doing. */
+/** Shows the state of a deployment. */
 export function StateBadge({ state }: { state: Deployment["state"] }) {
   return <Badge tone={tones[state]}>{state.toLowerCase()}</Badge>;
 }
 
-/** What kind of environment a deployment is of. */
+/** Shows the kind of environment of a deployment. */
 export function KindBadge({ kind }: { kind: Deployment["environmentType"] }) {
   return <Badge tone={kind === "PRODUCTION" ? "accent" : "plain"}>{kind.toLowerCase().replace("_", " ")}</Badge>;
 }
 
-/** A deployment by its name, asked again by a timer where every says so; nothing is asked of a key that may not. */
+/** Reads a deployment by its name, repeatedly if every is set. It sends no request if the key may not read deployments. */
 export function useDeployment(name: string, every = 0): Resource<Deployment> {
   return useResource("DeploymentsService_read", may("DeploymentsService_read") ? { path: { deploymentName: name } } : null, { every });
 }
 
-/** What a deployment's pages are called in their navigation. */
+/** The pages of a deployment, with their labels in its navigation. */
 const parts = [
   ["/deployments/:deployment", "What serves"],
   ["/deployments/:deployment/routes", "Routes"],
@@ -35,13 +35,13 @@ const parts = [
   ["/deployments/:deployment/charts", "Charts"],
 ] as const;
 
-/** The top of a deployment's pages: the way up to its project, and to its other pages. */
+/** The top of the pages of a deployment, with links to its project and to its other pages. */
 export function DeploymentHead({ name, at, title, deployment, actions, cli, values, children }: {
   name: string;
-  /** Which of its pages this is: its path in src/pages.ts. */
+  /** Which of these pages is shown: its path in src/pages.ts. */
   at: (typeof parts)[number][0];
   title: string;
-  /** What is known of it; its project is in the way up as soon as that is known. */
+  /** The deployment, if it is loaded. The link to its project needs it. */
   deployment: Deployment | undefined;
   actions?: ComponentChildren;
   cli: string;
@@ -72,7 +72,7 @@ export function DeploymentHead({ name, at, title, deployment, actions, cli, valu
   );
 }
 
-/** The address of a deployment, to open in another window. What is no address of the web is a text. */
+/** A link to a deployment, which opens in another window. Any URL that is not HTTP or HTTPS is shown as none. */
 export function Address({ url }: { url: string }) {
   if (!/^https?:\/\//.test(url)) return <span class="faint">none</span>;
   return <a class="address" href={url} target="_blank" rel="noopener noreferrer">{url.replace(/^https?:\/\//, "")}<span class="visually-hidden"> (opens another window)</span></a>;

@@ -2,28 +2,31 @@ import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { givesUp } from "../router";
 
-/** What a dialog is about, and what closes it. */
+/** The properties of a dialog. */
 export interface DialogProps {
   title: string;
   children: ComponentChildren;
-  /** Called by Escape, and by the button at the top, when nothing is lost or may be; without it the dialog stays until it is done. */
+  /**
+   * Called by Escape and by the button at the top, if nothing would be lost or the person agrees to lose it. Without it, the dialog cannot be closed in these
+   * ways.
+   */
   onClose?: (() => void) | undefined;
-  /** Where it is as wide as a text needs it. */
+  /** Whether the dialog is wide enough for long text. */
   wide?: boolean;
   class?: string;
 }
 
-/** A dialog over the page, by the browser's own element: focus stays in it, and goes back to where it was. */
+/** A dialog over the page, as a dialog element of the browser. The focus stays in it, and returns to its former place when the dialog closes. */
 export function Dialog({ title, children, onClose, wide = false, class: name = "" }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
   const close = () => void (onClose && givesUp() && onClose());
-  // Before it is painted: keys that are pressed as soon as it is seen are its own.
+  // Open it before it is painted, so that it receives keys as soon as a person sees it.
   useLayoutEffect(() => {
     const dialog = element.current!;
     const before = document.activeElement;
     if (!dialog.open) dialog.showModal();
-    // The first field rather than the button that closes, so that one can type at once.
+    // Focus the first field and not the button that closes the dialog, so that the person can type immediately.
     dialog.querySelector<HTMLElement>("form input, form textarea, form select")?.focus();
     return () => {
       dialog.close();
@@ -37,7 +40,7 @@ export function Dialog({ title, children, onClose, wide = false, class: name = "
         event.preventDefault();
         close();
       }}
-      // Chromium lets a second Escape close what the first one must not.
+      // In Chromium, a second Escape closes a dialog even if the first one was prevented.
       onKeyDown={(event) => {
         if (event.key === "Escape") {
           event.preventDefault();

@@ -5,7 +5,7 @@ import { EditorState } from "@codemirror/state";
 import { Decoration, drawSelection, EditorView, highlightSpecialChars, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-/** The colours of the page's style, whose properties reach into the shadow. Those that CodeMirror has of its own are too faint in the dark. */
+/** The colors of the page, whose custom properties also apply within the shadow tree. CodeMirror's own colors are too faint in the dark theme. */
 const colours = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--code-name)" },
   { tag: [tags.string, tags.content], color: "var(--code-string)" },
@@ -21,14 +21,14 @@ const look = EditorView.theme({
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--selection) !important" },
   ".cm-specialChar": { color: "var(--bad)" },
-  // Marks of @codemirror/lint are pictures in data: addresses, which the page's policy does not load.
+  // Do not use the marks of @codemirror/lint: they are pictures in data: URLs, which the content security policy blocks.
   ".marked-line": { backgroundColor: "var(--warn-soft)" },
   ".marked-line.error": { backgroundColor: "var(--bad-soft)" },
   ".marked": { textDecoration: "underline wavy var(--warn)" },
   ".marked.error": { textDecorationColor: "var(--bad)" },
 });
 
-/** Something that is said of a place in a text: lines and columns count from 1, columns in characters. */
+/** A message about a place in a text. Lines and columns start at 1. Columns count characters. */
 export interface Mark {
   line: number;
   column?: number;
@@ -36,13 +36,13 @@ export interface Mark {
   message: string;
 }
 
-/** What is shown: a way to one of its marks, which takes the focus there, and what removes it. */
+/** The editor on the page. to moves the focus to a mark. destroy removes the editor. */
 export interface Shown {
   to: (mark: Mark) => void;
   destroy: () => void;
 }
 
-/** Shows a text in a shadow of the element, where its styles are the editor's own. */
+/** Shows a text in the shadow tree of the element, where only the styles of the editor apply. */
 export function show(host: HTMLElement, { text, language, marks, label, first, firstColumn }: { text: string; language: "json" | "yaml" | "text"; marks: Mark[]; label: string; first: number; firstColumn: number }): Shown {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const state = EditorState.create({ doc: text });
@@ -51,7 +51,7 @@ export function show(host: HTMLElement, { text, language, marks, label, first, f
     if (number < 1 || number > state.doc.lines) return [];
     const line = state.doc.line(number);
     const characters = (m.column ?? 1) - (number === 1 ? firstColumn : 1);
-    // Columns are characters, and places here units of UTF-16, of which a character has up to two.
+    // Columns count characters. Positions in CodeMirror count UTF-16 units: a character has one or two.
     const from = line.from + [...line.text.slice(0, 2 * Math.max(0, characters))].slice(0, Math.max(0, characters)).join("").length;
     const rest = state.sliceDoc(from, line.to);
     const to = from + (m.column ? (/^(?:"(?:[^"\\]|\\.)*"|[\w$-]+)/.exec(rest)?.[0] ?? rest.slice(0, 1)).length : rest.length);

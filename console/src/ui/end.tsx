@@ -1,21 +1,21 @@
 import { Field, SelectField } from "./form";
 import { localTime, utcTime } from "./filter";
 
-/** When something ends, as a person chooses it: in so many seconds, never, or at a time, which is of here. */
+/** The end that a person has chosen. choice is a number of seconds, "never", "now", or "at" for the local time at. */
 export interface End {
   choice: string;
   at: string;
 }
 
-/** From when on is chosen: what ends a day from now is counted when the form is sent. */
+/** The spans to choose from, in seconds. A span starts when the form is sent. */
 const spans = [["3600", "in an hour"], ["86400", "in a day"], ["604800", "in 7 days"], ["2592000", "in 30 days"], ["7776000", "in 90 days"], ["31536000", "in a year"]] as const;
 
-/** The end that is there. */
+/** Returns the choice for an existing end. */
 export function endOf(iso: string | null | undefined): End {
   return iso ? { choice: "at", at: localTime(iso) } : { choice: "never", at: "" };
 }
 
-/** The time of an end in UTC, null for never. */
+/** Returns the time of an end in UTC, or null for never. */
 export function timeOf(end: End): string | null {
   switch (end.choice) {
     case "never": return null;
@@ -25,19 +25,19 @@ export function timeOf(end: End): string | null {
   }
 }
 
-/** Whether the end is a time that is not chosen yet. */
+/** Reports whether a time has to be chosen but is missing. */
 export function isOpen(end: End): boolean {
   return end.choice === "at" && utcTime(end.at) === "";
 }
 
-/** A field for when something ends. first has what can be chosen beside spans and a time, such as ["never", "never"]. */
+/** A field for the end of something. first has the choices before the spans, such as ["never", "never"]. */
 export function EndField({ label, name, value, onInput, first, tried, hint }: {
   label: string;
   name: string;
   value: End;
   onInput: (value: End) => void;
   first: readonly (readonly [value: string, label: string])[];
-  /** Whether the form was sent: a time that is missing is told then. */
+  /** Whether the form was sent: only then is a missing time shown as a fault. */
   tried: boolean;
   hint?: string;
 }) {

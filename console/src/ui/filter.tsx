@@ -3,16 +3,16 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { setQuery, setQueryLater, useQuery } from "../router";
 import { Field } from "./form";
 
-/** How long typing has to rest before the address follows it, in milliseconds. */
+/** The time after the last key until the address changes, in milliseconds. */
 const rest = 250;
 
-/** What stands in the address under a name, and what is typed of it, which follows after a rest. */
+/** Returns the text of a filter and a function that sets it. The text comes from the address, and the address changes shortly after the last key. */
 export function useTyped(name: string, written: (value: string) => string): [string, (value: string) => void] {
   const there = useQuery().get(name) ?? "";
   const [typed, setTyped] = useState(there);
   const own = useRef<string>(undefined);
   useEffect(() => {
-    // What was typed here has come to the address: a letter that was typed meanwhile stays.
+    // The address has the text that was typed here. Keep letters that were typed in the meantime.
     if (own.current !== there) setTyped(there);
     own.current = undefined;
   }, [there]);
@@ -24,13 +24,13 @@ export function useTyped(name: string, written: (value: string) => string): [str
   return [typed, setTyped];
 }
 
-/** One of several filters that the API applies: a text, which stands in the address under its name. */
+/** One of the filters that the API applies: a text that is in the address under its name. */
 export function FilterField({ label, name, hint, fault, suggestions }: {
   label: string;
   name: string;
   hint?: ComponentChildren;
   fault?: string | undefined;
-  /** Values to choose from; others can be typed. */
+  /** Suggested values. Others can be typed too. */
   suggestions?: string[];
 }) {
   const [typed, setTyped] = useTyped(name, (value) => value.trim());
@@ -48,20 +48,20 @@ export function FilterField({ label, name, hint, fault, suggestions }: {
   );
 }
 
-/** A time as the browser's field has it: of here, without its zone. */
+/** Returns a time in the format of a datetime-local field: local, without a time zone. */
 export function localTime(iso: string): string {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return "";
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-/** The time of a browser's field in UTC, as the API takes it; empty where it is none. */
+/** Returns the time of a datetime-local field in UTC, in the format of the API, or "" if it is not a time. */
 export function utcTime(local: string): string {
   const at = new Date(local);
   return local === "" || Number.isNaN(at.getTime()) ? "" : at.toISOString();
 }
 
-/** A filter by a time. It is typed as it is here, and stands in the address in UTC, so that it is the same for whom it is shared with. */
+/** A filter by a time. A person types the local time. The address has it in UTC, so that a shared address has the same meaning everywhere. */
 export function FilterTime({ label, name, fault }: { label: string; name: string; fault?: string | undefined }) {
   const there = useQuery().get(name) ?? "";
   return (

@@ -8,17 +8,17 @@ import { Dialog } from "./dialog";
 import { opened } from "./shortcuts";
 import { Text } from "./text";
 
-/** Something that can be found: what it is called, what it is, and where. */
+/** Something that can be found: its name, its kind, and its address. */
 interface Found {
   name: string;
   kind: string;
   href: string;
 }
 
-/** How many projects' deployments are asked for at most: each is a question of its own. */
+/** The maximum number of projects whose deployments are read: each needs a request. */
 const projectsSearched = 20;
 
-/** Where names come from. Each asks one page of a list, whose names are searched here. */
+/** The lists with the names. Each reads one page of a list. The names are searched here. */
 const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<Found[]> }[] = [
   {
     allowed: () => may("ProjectsService_list"),
@@ -63,15 +63,18 @@ const sources: { allowed: () => boolean; ask: (signal: AbortSignal) => Promise<F
   },
 ];
 
-/** How many buckets' consumers are asked for at most, each by a question of its own, how many of each, and after how many milliseconds without a letter. */
+/**
+ * The maximum number of buckets whose consumers are searched, with a request for each; the maximum number of consumers from each; and the time after the last
+ * key until the search begins, in milliseconds.
+ */
 const bucketsSearched = 20;
 const consumersOfEach = 5;
 const typingPause = 300;
 
-/** How a consumer's name may begin, from two letters on: there may be a hundred thousand consumers. */
+/** The beginning of a consumer name that is searched for. It has at least two letters, because there may be a hundred thousand consumers. */
 const beginning = /^[a-z0-9_-]{2,128}$/;
 
-/** The consumers whose names begin so, of which the API searches: a list of all is none to be read here. */
+/** Returns consumers whose names begin with prefix. The API searches for them, because the list of all would be too long to read here. */
 async function consumersBy(prefix: string, signal: AbortSignal): Promise<Found[]> {
   const buckets = (await call("ApiKeyBucketsService_list", { path: { accountName: account() }, query: { limit: bucketsSearched }, signal })).data.data;
   const lists = await Promise.all(buckets.map(async (b) => (await call("ApiKeyConsumersService_list", {
@@ -80,15 +83,15 @@ async function consumersBy(prefix: string, signal: AbortSignal): Promise<Found[]
   return lists.flat();
 }
 
-/** How many are shown at once. */
+/** The maximum number of results that are shown. */
 const shownAtMost = 30;
 
-/** Finds pages and names: what is typed stands anywhere in the name, at its beginning first. */
+/** Finds pages and objects whose names contain the text. Names that begin with it come first. */
 export function Finder() {
   const pages = usePages();
   const [typed, setTyped] = useState("");
   const [names, setNames] = useState<Found[]>([]);
-  // By where it leads: what is found later may stand before it.
+  // The chosen result, by its address: results that come later may be listed before it.
   const [chosen, choose] = useState("");
   const [missing, setMissing] = useState(false);
   const [consumers, setConsumers] = useState<{ of: string; found: Found[] }>({ of: "", found: [] });

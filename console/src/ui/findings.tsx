@@ -8,10 +8,10 @@ import { Source } from "./source";
 import { Text, visible } from "./text";
 import { Badge, many } from "./value";
 
-/** Something that a build says of a file. */
+/** An error or a warning of a build. */
 type Finding = Result<"V1_deploymentStatus">["buildResult"]["errors"][number];
 
-/** How many files are shown at once; of the others the source is asked for by a button. */
+/** The number of files whose source is shown immediately. For the other files, a button shows it. */
 const shownFiles = 3;
 
 interface Of {
@@ -20,7 +20,7 @@ interface Of {
   build: string;
 }
 
-/** What a build found, file by file, each in its source where the installation has it still. */
+/** The errors or warnings of a build, file by file, each in its source if the installation still has it. */
 export function Findings({ findings, ...of }: { findings: Finding[] } & Of) {
   const files = new Map<string, Finding[]>();
   for (const f of findings) files.set(f.file, [...(files.get(f.file) ?? []), f]);
@@ -51,7 +51,7 @@ function FileFindings({ file, findings, begins, ...of }: { file: string; finding
   );
 }
 
-/** Findings without their source. */
+/** Shows findings without their source. */
 function Listed({ findings, severity }: { findings: Finding[] } & Of) {
   return (
     <ul class="marks">
@@ -66,7 +66,7 @@ function Listed({ findings, severity }: { findings: Finding[] } & Of) {
   );
 }
 
-/** The source around the first of the findings, with marks at all that are in it; below it the others, in an excerpt of their own. */
+/** The source around the first of the findings, with marks for all findings in it. The other findings follow below, in excerpts of their own. */
 function Excerpt({ file, findings, ...of }: { file: string; findings: Finding[] } & Of) {
   const [first] = findings;
   const source = useResource("DeployService_source", {
@@ -85,7 +85,7 @@ function Excerpt({ file, findings, ...of }: { file: string; findings: Finding[] 
   const { text, startLine, startColumn, moreBefore, moreAfter } = now.data;
   const lines = text.split("\n");
   const last = startLine + lines.length - (text.endsWith("\n") ? 2 : 1);
-  // Where a line is longer than an excerpt, what is in it is told by the column.
+  // If a line is longer than the excerpt, the column decides whether a finding is in it.
   const end = lines.length === 1 && moreAfter ? startColumn + [...text].length : Infinity;
   const within = (f: Finding) => f === first || (f.line! >= startLine && f.line! <= last && !(f.line === startLine && (f.column ?? 1) < startColumn) && (f.column ?? 1) < end);
   const here = findings.filter(within);

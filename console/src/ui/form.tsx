@@ -5,7 +5,7 @@ import type { Problem } from "../api/problem";
 import { givesUp, unsaved } from "../router";
 import { ProblemPanel } from "./states";
 
-/** What the fields of a form share: which of them the API has found fault with. */
+/** The context that the fields of a form share: the problem that the API has reported. */
 const FormContext = createContext<{ problem: Problem | undefined }>({ problem: undefined });
 
 /** A form that a person fills in. */
@@ -13,9 +13,9 @@ export interface FormProps {
   onSubmit: () => void;
   problem: Problem | undefined;
   busy: boolean;
-  /** The word of the button, such as Create. */
+  /** The label of the button, such as Create. */
   submit: string;
-  /** Whether something is typed that would be lost. */
+  /** Whether the form has input that would be lost. */
   dirty?: boolean;
   onCancel?: (() => void) | undefined;
   danger?: boolean;
@@ -23,8 +23,8 @@ export interface FormProps {
 }
 
 /**
- * A form whose fields show what the API says of them: a fault of body.name stands at the Field with the name "name", which gets the focus; faults of no field stand
- * above. Nothing that was typed goes away with a fault.
+ * A form whose fields show the faults that the API reports. A fault of body.name is shown at the Field with the name "name", which gets the focus. Faults
+ * without such a field are shown above. A fault removes no input.
  */
 export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel, danger = false, children }: FormProps) {
   const element = useRef<HTMLFormElement>(null);
@@ -35,7 +35,7 @@ export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel,
     unsaved.add(asks);
     return () => void unsaved.delete(asks);
   }, []);
-  // As the fault is shown, and not a frame later: keys that are pressed then are meant for its field.
+  // Move the focus together with the fault and not a frame later: keys that are pressed then are meant for its field.
   useLayoutEffect(() => {
     if (!problem) return;
     const first = element.current?.querySelector<HTMLElement>("[aria-invalid=true]");
@@ -65,24 +65,27 @@ export function Form({ onSubmit, problem, busy, submit, dirty = false, onCancel,
   );
 }
 
-/** Whether a fault is about a field: body.tags.team is about tags, body.plans[0].name about plans and, where there is such a field, about plans[0].name. */
+/**
+ * Reports whether a fault belongs to a field. body.tags.team belongs to the field tags. body.plans[0].name belongs to plans and, if there is such a field, to
+ * plans[0].name.
+ */
 function isAbout(location: string, name: string): boolean {
   const at = location.replace(/^(?:body|query|path)\./, "");
   return at === name || at.startsWith(`${name}.`) || at.startsWith(`${name}[`);
 }
 
-/** What every field has. */
+/** The properties of every field. */
 export interface FieldProps {
   label: string;
-  /** The name that the API's problems have for it, such as description, or services[0].name. */
+  /** Its name in the problems of the API, such as description, or services[0].name. */
   name: string;
   hint?: ComponentChildren;
-  /** What is wrong with what is typed, before the API is asked. */
+  /** A fault that was found before a request was sent. */
   fault?: string | undefined;
   required?: boolean;
 }
 
-/** A label, what stands below it, and what is wrong. input makes the control, which takes what it is given. */
+/** A label with a hint, a control and its faults. input creates the control with the given attributes. */
 export function Field({ label, name, hint, fault, required = false, input }: FieldProps & { input: (attributes: ControlAttributes) => ComponentChildren }) {
   const id = useId();
   const { problem } = useContext(FormContext);
@@ -98,7 +101,7 @@ export function Field({ label, name, hint, fault, required = false, input }: Fie
   );
 }
 
-/** What makes of an element the control of its field. */
+/** The attributes that make an element the control of its field. */
 export interface ControlAttributes {
   id: string;
   name: string;
@@ -107,13 +110,13 @@ export interface ControlAttributes {
   "aria-describedby"?: string;
 }
 
-/** A line of text, or several. */
+/** A field for one or several lines of text. */
 export function TextField({ value, onInput, rows, mono, readOnly, ...field }: FieldProps & {
   value: string;
   onInput: (value: string) => void;
-  /** More than one line. */
+  /** The number of lines, if there is more than one. */
   rows?: number;
-  /** As code is set. */
+  /** Whether the font is monospaced. */
   mono?: boolean;
   readOnly?: boolean;
 }) {
@@ -122,7 +125,7 @@ export function TextField({ value, onInput, rows, mono, readOnly, ...field }: Fi
   return <Field {...field} input={(a) => (rows ? <textarea {...a} {...shared} rows={rows} /> : <input {...a} {...shared} type="text" />)} />;
 }
 
-/** A text that is not shown as it is typed, nor kept by the browser; of several lines where rows says so, as certificates' keys are. */
+/** A field for a secret, which is neither shown while it is typed nor stored by the browser. rows is for secrets with several lines, such as private keys. */
 export function SecretField({ value, onInput, rows, ...field }: FieldProps & { value: string; onInput: (value: string) => void; rows?: number }) {
   const shared = { value, autocomplete: "off", spellcheck: false, "data-1p-ignore": true, "data-lpignore": "true" } as const;
   return (
@@ -135,7 +138,7 @@ export function SecretField({ value, onInput, rows, ...field }: FieldProps & { v
   );
 }
 
-/** One of several. */
+/** A field for one of several options. */
 export function SelectField({ value, onInput, options, ...field }: FieldProps & { value: string; onInput: (value: string) => void; options: readonly (readonly [value: string, label: string])[] }) {
   return (
     <Field
@@ -149,7 +152,7 @@ export function SelectField({ value, onInput, options, ...field }: FieldProps & 
   );
 }
 
-/** Yes or no. */
+/** A checkbox. */
 export function CheckField({ value, onInput, label, name, hint }: { label: string; name: string; hint?: ComponentChildren; value: boolean; onInput: (value: boolean) => void }) {
   const id = useId();
   return (

@@ -3,7 +3,7 @@ import { TextField } from "./form";
 
 const encoder = new TextEncoder();
 
-/** What a text is as a JSON object, or what is wrong with it. An empty text is none. */
+/** Parses a JSON object, or says what is wrong with the text. An empty text is null. */
 export function objectIn(text: string, maxBytes: number): { value: Record<string, unknown> | null; fault?: undefined } | { value?: undefined; fault: string } {
   if (text.trim() === "") return { value: null };
   let value: unknown;
@@ -19,19 +19,19 @@ export function objectIn(text: string, maxBytes: number): { value: Record<string
   return { value: value as Record<string, unknown> };
 }
 
-/** Whether all numbers of a value are what was written: whole ones beyond 2⁵³ are rounded as they are read. */
+/** Reports whether all numbers of a value are exact. JavaScript rounds integers beyond 2⁵³. */
 export function isExact(value: unknown): boolean {
   if (typeof value === "number") return !Number.isInteger(value) || Number.isSafeInteger(value);
   if (typeof value === "object" && value !== null) return Object.values(value).every(isExact);
   return true;
 }
 
-/** An object as a person edits it. */
+/** Returns an object as text for a person to edit. */
 export function jsonText(value: Record<string, unknown> | null | undefined): string {
   return value && Object.keys(value).length > 0 ? JSON.stringify(value, null, 2) : "";
 }
 
-/** A field of a JSON object. */
+/** A field for a JSON object. */
 export function JsonField({ label, name, hint, value, onInput, fault, readOnly = false }: {
   label: string;
   name: string;

@@ -3,13 +3,13 @@ import type { Rows } from "../api/rows";
 import { Empty, Loading, ProblemPanel } from "./states";
 import { many } from "./value";
 
-/** A list in each of its states: loading, failed, empty, and with rows, which children show. What is not read yet is read by a button. */
+/** Shows a list in each of its states: loading, failed, empty, and with rows, which children show. A button reads the next page. */
 export function Listed<T>({ list, noun, plural = `${noun}s`, empty, children }: {
   list: Rows<T>;
-  /** What one of them is called, such as tunnel. */
+  /** The noun for one entry, such as tunnel. */
   noun: string;
   plural?: string;
-  /** What is said below "No tunnel yet". */
+  /** The text below "No tunnel yet". */
   empty: ComponentChildren;
   children: ComponentChildren;
 }) {

@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { Store, useStore } from "../store";
 
-/** What was last said to who does not see the page; the number makes the same words news again. */
+/** The latest announcement for screen readers. The number changes, so that the same text is announced again. */
 const said = new Store({ text: "", at: 0 });
 
-/** Says something politely, when the screen reader is done. */
+/** Announces a text as soon as the screen reader has finished speaking. */
 export function announce(text: string): void {
   said.set({ text, at: said.get().at + 1 });
 }
@@ -16,7 +16,7 @@ interface Note {
 const notes = new Store<Note[]>([]);
 let lastNote = 0;
 
-/** Shows that something was done, for a while, and says it. */
+/** Shows a notice for a while, and announces it. */
 export function notify(text: string): void {
   const note = { id: ++lastNote, text };
   notes.set([...notes.get().slice(-2), note]);
@@ -27,7 +27,7 @@ function dismiss(id: number): void {
   notes.set(notes.get().filter((n) => n.id !== id));
 }
 
-/** How long a note is shown, in milliseconds; not while the pointer or the keyboard is on it. */
+/** How long a notice is shown, in milliseconds. The time stands still while the pointer or the focus is on it. */
 const noteShown = 6_000;
 
 function NoteView({ note }: { note: Note }) {
@@ -45,7 +45,7 @@ function NoteView({ note }: { note: Note }) {
   );
 }
 
-/** Where both stand: once, at the end of the page. */
+/** Shows the announcements and notices. It is on the page once, at the end. */
 export function Live() {
   const { text, at } = useStore(said);
   const all = useStore(notes);

@@ -5,21 +5,21 @@ import { link } from "../router";
 import { Cli } from "./copy";
 import { Text } from "./text";
 
-/** A step up, or down, of where a page stands. */
+/** A link to a page above this one. */
 export interface Crumb {
   label: string;
   href: string;
 }
 
-/** The top of a page: its heading, which has the focus when the page is opened, what can be done on it, and its command. */
+/** The top of a page: its heading, which gets the focus when the page is opened, its buttons, and its command. */
 export function PageHead({ title, crumbs = [], actions, cli, values, children }: {
   title: string;
   crumbs?: Crumb[];
-  /** Buttons, of which the one that creates has the attribute data-create. */
+  /** Buttons. The one that creates something has the attribute data-create. */
   actions?: ComponentChildren;
   cli?: string;
   values?: Record<string, string>;
-  /** A sentence on what the page is about. */
+  /** A sentence about the page. */
   children?: ComponentChildren;
 }) {
   return (
@@ -35,12 +35,12 @@ export function PageHead({ title, crumbs = [], actions, cli, values, children }:
   );
 }
 
-/** A part of a page under a heading of its own. */
+/** A part of a page with its own heading. */
 export function Section({ title, actions, children }: { title: string; actions?: ComponentChildren; children: ComponentChildren }) {
   return <section class="section"><div class="section-title"><h2>{title}</h2>{actions && <div class="buttons">{actions}</div>}</div>{children}</section>;
 }
 
-/** A link to a page; its text alone where there is no such page, or the key may not see it. */
+/** A link to a page. It shows only the text if there is no such page or the key may not see it. */
 export function PageLink({ to, params = {}, query = {}, children }: { to: string; params?: Record<string, string>; query?: Record<string, string>; children: ComponentChildren }) {
   const page = usePages().find((p) => p.path === to);
   if (!page || (page.needs !== undefined && !may(page.needs))) return <>{children}</>;

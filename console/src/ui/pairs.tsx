@@ -1,24 +1,24 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Field, type FieldProps } from "./form";
 
-/** Names with values, such as tags, as rows that are edited; names may be double while they are typed. */
+/** Names with values, such as tags, as rows to edit. A name may occur twice while a person types. */
 export type Pairs = [name: string, value: string][];
 
-/** The rows of an object. */
+/** Returns the rows of an object, sorted by name. */
 export function pairsOf(tags: Record<string, string> | undefined | null): Pairs {
   return Object.entries(tags ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** The object of rows: those without a name are left out, and of a double name the last counts. */
+/** Returns the object of the rows. Rows without a name are left out. If a name occurs twice, the last row counts. */
 export function objectOf(pairs: Pairs): Record<string, string> {
   return Object.fromEntries(pairs.filter(([name]) => name.trim() !== ""));
 }
 
-/** A field of names and values. */
-export function PairsField({ value, onInput, noun, ...field }: FieldProps & { value: Pairs; onInput: (value: Pairs) => void; /** What one of them is called, such as tag. */ noun: string }) {
+/** A field for names and values. */
+export function PairsField({ value, onInput, noun, ...field }: FieldProps & { value: Pairs; onInput: (value: Pairs) => void; /** The noun for one row, such as tag. */ noun: string }) {
   const list = useRef<HTMLDivElement>(null);
   const added = useRef(false);
-  // Before the next key comes, which is the first of the name.
+  // Move the focus before the next key, which is the first letter of the name.
   useLayoutEffect(() => {
     if (added.current) list.current?.querySelector<HTMLElement>(".pair:last-of-type input")?.focus();
     added.current = false;

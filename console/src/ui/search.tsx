@@ -5,8 +5,8 @@ import { announce } from "./live";
 import { Field } from "./form";
 import { many } from "./value";
 
-/** A filter of what a page lists. What is typed stands in the address, under the name find unless another is given. */
-export function Search({ label, count, noun, name = "find" }: { label: string; /** How many are left; said by another one of the page where it is left out. */ count?: number; noun: string; name?: string }) {
+/** A filter for the list of a page. Its text is in the address under name. */
+export function Search({ label, count, noun, name = "find" }: { label: string; /** The number of entries that match. It is left out if another filter of the page announces it. */ count?: number; noun: string; name?: string }) {
   const there = useQuery().get(name) ?? "";
   const [typed, setTyped] = useTyped(name, (value) => value);
   useEffect(() => {

@@ -5,23 +5,23 @@ import { Copy } from "./copy";
 const shownFor = 30;
 
 /**
- * A secret that was answered once. It is hidden until it is asked for, shown for 30 seconds, and hidden again; copying needs no showing. Where it is gone for good when the dialog closes, say so
- * beside it. It is in the page only while it is shown. Several stand in one, a line each.
+ * Shows a secret that the API has returned. It is hidden at first, shown for 30 seconds after a click, and hidden again. Copying does not need to show it. The
+ * document contains it only while it is shown. If it is lost when the dialog closes, say so next to it. A value can contain several secrets, one per line.
  */
-export function Secret({ value, label, open = false }: { value: string; label: string; /** Whether it is shown from the beginning, because it was asked for. */ open?: boolean }) {
+export function Secret({ value, label, open = false }: { value: string; label: string; /** Whether it is shown at first, because the person has asked for it. */ open?: boolean }) {
   const id = useId();
-  // It may come when somebody has gone to another tab.
+  // The response may come after the person has gone to another tab.
   const [left, setLeft] = useState(open && !document.hidden ? shownFor : 0);
   const shown = left > 0;
   useEffect(() => {
     if (!shown) return undefined;
-    // By the clock, and by the seconds that were counted where that was put back: a device that slept has counted none.
+    // Count by the clock, because the timer stands still while a device sleeps. Also count the ticks, in case the clock is set back.
     const end = Date.now() + shownFor * 1_000;
     const timer = setInterval(() => setLeft((before) => Math.min(before - 1, Math.ceil((end - Date.now()) / 1_000))), 1_000);
     return () => clearInterval(timer);
   }, [shown]);
   useEffect(() => {
-    // Whoever comes to a tab that was left does not find it shown.
+    // A person who comes to a tab that was left must not find the secret shown.
     const hide = () => document.hidden && setLeft(0);
     document.addEventListener("visibilitychange", hide);
     return () => document.removeEventListener("visibilitychange", hide);

@@ -11,10 +11,10 @@ import { opened, Shortcuts, useShortcuts } from "./shortcuts";
 import { choose, theme, type Theme } from "./theme";
 import { Text } from "./text";
 
-/** How long before the session ends a person is asked whether they are there, in milliseconds. */
+/** The time before the end of a session when the person is asked whether to stay, in milliseconds. */
 const warned = 120_000;
 
-/** What stands around every page: the way past it, the navigation, who is signed in, and what holds for all. */
+/** The frame of every page: a link that skips to the page, the navigation, the account, and the bars that apply to all pages. */
 export function Shell({ session, page, children }: { session: Session; page: Page | undefined; children: ComponentChildren }) {
   const [open, setOpen] = useState(false);
   const which = useStore(opened);
@@ -53,8 +53,8 @@ export function Shell({ session, page, children }: { session: Session; page: Pag
 }
 
 /**
- * Has the keyboard go on where it was when what had the focus goes, such as the row of what was deleted, which an answer takes away long after the dialog was closed: in the nearest that
- * stays and can have it, or at the heading.
+ * Keeps the place of the focus when the focused element is removed, such as the row of a deleted object, which disappears long after the dialog was closed. It
+ * then focuses the nearest remaining element that can have the focus, or the heading.
  */
 function useFocusKept(): void {
   useEffect(() => {
@@ -70,7 +70,8 @@ function useFocusKept(): void {
       around = [];
       next?.focus({ preventScroll: true });
     });
-    // A person who has clicked beside everything is not taken back. What is removed is told by Chromium before it is.
+    // Forget the place if a person clicks where nothing can have the focus. Chromium sends focusout before it removes an element, so check whether the element
+    // is still there.
     const left = ({ target, relatedTarget }: FocusEvent) => relatedTarget === null && queueMicrotask(() => {
       if ((target as Node).isConnected && document.activeElement === document.body) around = [];
     });
@@ -85,7 +86,7 @@ function useFocusKept(): void {
   }, []);
 }
 
-/** Whether a page stands below another one of the navigation. */
+/** Reports whether a page is below another page of the navigation. */
 function within(page: Page, above: Page, pages: readonly Page[]): boolean {
   for (let up = page.up; up !== undefined; up = pages.find((p) => p.path === up)?.up) if (up === above.path) return true;
   return false;
@@ -126,7 +127,7 @@ function ThemeChoice() {
   );
 }
 
-/** What holds for every page: no connection, the API that asks to wait, a session that is about to end. */
+/** The bars that apply to all pages: no connection, a wait after a 429, a session that is about to end. */
 function Bars() {
   const [online, setOnline] = useState(navigator.onLine);
   const seconds = useStore(waiting);

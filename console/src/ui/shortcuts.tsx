@@ -5,18 +5,18 @@ import { go, link } from "../router";
 import { Store, useStore } from "../store";
 import { Dialog } from "./dialog";
 
-/** Whether letters alone do something: speech input and some hands type them by accident. */
+/** Whether single-key shortcuts are on. With speech input or unsteady hands, people type letters by accident. */
 const letters = new Store(true);
 
-/** Dialogs that a key opens. */
+/** The dialog that a shortcut has opened, or "". */
 export const opened = new Store<"" | "shortcuts" | "finder">("");
 
-/** Whether a key is meant for what has the focus. */
+/** Reports whether a key is input for the focused element. */
 function typing(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
 }
 
-/** Listens for the keys of the console, for as long as somebody is signed in. */
+/** Handles the shortcuts of the console while somebody is signed in. */
 export function useShortcuts(): void {
   const pages = usePages();
   useEffect(() => {
@@ -66,7 +66,7 @@ export function useShortcuts(): void {
   }, [pages]);
 }
 
-/** The list of keys. */
+/** The list of shortcuts. */
 export function Shortcuts() {
   const on = useStore(letters);
   const [, render] = useState(0);

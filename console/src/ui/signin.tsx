@@ -6,7 +6,10 @@ import { Dialog } from "./dialog";
 import { ProblemPanel } from "./states";
 import { Text } from "./text";
 
-/** The form that exchanges a key for a session. The key is in the field, which the browser is told to forget, until it is sent; then in nothing. */
+/**
+ * The form that exchanges a key for a session. The key is in the field, which the browser is told not to store, until the form is sent. After that, nothing
+ * stores it.
+ */
 function KeyForm({ submit }: { submit: string }) {
   const field = useRef<HTMLInputElement>(null);
   const [busy, setBusy] = useState(false);
@@ -25,7 +28,7 @@ function KeyForm({ submit }: { submit: string }) {
         setEmpty(!looks);
         setProblem(undefined);
         if (!looks) return field.current!.focus();
-        // From here on the key is in this function alone.
+        // From here on, only this function has the key.
         field.current!.value = "";
         setBusy(true);
         signIn(key).catch((error: unknown) => {
@@ -52,7 +55,7 @@ function KeyForm({ submit }: { submit: string }) {
   );
 }
 
-/** The page of who is not signed in. */
+/** The page for a person who is not signed in. */
 export function SignIn({ why }: { why?: string | undefined }) {
   return (
     <main class="signin">
@@ -67,7 +70,7 @@ export function SignIn({ why }: { why?: string | undefined }) {
   );
 }
 
-/** The form over the page of a session that has ended: what was typed there stays, and goes on by the same key. */
+/** The form over the page of a session that has ended. The page keeps what was typed, and continues when the same key signs in. */
 export function SignInAgain({ account, label }: { account: string; label: string }) {
   return (
     <Dialog title="Your session has ended" class="again">

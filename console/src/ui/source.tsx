@@ -4,7 +4,10 @@ import type { Mark, Shown } from "./editor";
 import { Text, visible } from "./text";
 import { theme } from "./theme";
 
-/** A source, read-only, with marks at its places, set by its language. Until what shows it is loaded, and where that fails, it is a text. first is the number of its first line, and firstColumn what character of that line it begins with. */
+/**
+ * Shows a read-only source with marks and syntax highlighting. Until the editor is loaded, or if that fails, the source is plain text. first is the number of
+ * its first line. firstColumn is the column at which the text begins in that line.
+ */
 export function Source({ text, language, marks = [], label, first = 1, firstColumn = 1 }: { text: string; language: "json" | "yaml" | "text"; marks?: Mark[]; label: string; first?: number; firstColumn?: number }) {
   const host = useRef<HTMLDivElement>(null);
   const shown = useRef<Shown>(undefined);

@@ -3,17 +3,17 @@ import type { Loaded } from "../api/resource";
 import type { Problem } from "../api/problem";
 import { Text } from "./text";
 
-/** Shows that something is being fetched. */
+/** Shows that something is loading. */
 export function Loading({ what = "Loading" }: { what?: string }) {
   return <p class="loading" role="status"><span class="spinner" aria-hidden="true" /> {what}…</p>;
 }
 
-/** Shows that there is none of something, and what makes the first. */
+/** Shows that a list is empty, and how to create the first entry. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return <div class="empty"><p class="empty-title">{title}</p>{children && <div>{children}</div>}</div>;
 }
 
-/** Shows what went wrong, what to do about it, and by what it is found again. */
+/** Shows what failed, what to do about it, and the ID of the request. */
 export function ProblemPanel({ problem, onRetry, compact = false }: { problem: Problem; onRetry?: (() => void) | undefined; compact?: boolean }) {
   const offline = problem.status === 0;
   return (
@@ -37,7 +37,7 @@ function heading(problem: Problem): string {
   }
 }
 
-/** Shows a resource in each of its states: children is called when there is something to show. */
+/** Shows a resource in each of its states. children is called when there are data to show. */
 export function Show<T>({ resource, what, children }: { resource: { now: Loaded<T>; reload: () => void }; what?: string; children: (data: T, etag: string) => ComponentChildren }) {
   const { now } = resource;
   switch (now.at) {

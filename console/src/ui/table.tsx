@@ -4,25 +4,25 @@ import { setQuery, useQuery } from "../router";
 
 /** A column of a table of T. */
 export interface Column<T> {
-  /** Its heading; also what its order stands under in the address. */
+  /** Its heading, which is also its name in the sort order in the address. */
   title: string;
   cell: (row: T) => ComponentChildren;
-  /** What its rows are ordered by; a column without is in no order. */
+  /** Returns the value to sort by. A table cannot be sorted by a column without it. */
   by?: (row: T) => string | number;
-  /** Numbers stand at the right. */
+  /** Whether the cells are aligned to the right, as numbers are. */
   numeric?: boolean;
-  /** Left out on narrow screens, where the page of the row has it. */
+  /** Left out on narrow screens. The page of the row has the value too. */
   minor?: boolean;
 }
 
-/** A table of rows, which are all there. The order that a person chooses stands in the address, so that it can be shared. */
+/** A table of rows that are all in the document. The sort order is in the address, so that it can be shared. */
 export function Table<T>({ caption, columns, rows, rowKey, actions }: {
-  /** What the table has, for who does not see the heading above it. */
+  /** What the table contains, for people who do not see the heading above it. */
   caption: string;
   columns: Column<T>[];
   rows: T[];
   rowKey: (row: T) => string;
-  /** What can be done with a row: a column without a heading. */
+  /** The buttons of a row, in a column without a visible heading. */
   actions?: (row: T) => ComponentChildren;
 }) {
   const query = useQuery();

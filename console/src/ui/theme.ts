@@ -1,6 +1,6 @@
 import { Store } from "../store";
 
-/** The look that a person has chosen: the system's, or one of both. */
+/** The theme that a person has chosen: that of the system, light or dark. */
 export type Theme = "system" | "light" | "dark";
 
 const key = "gatewright-theme";
@@ -16,19 +16,19 @@ function chosen(): Theme {
 
 export const theme = new Store<Theme>(chosen());
 
-/** Applies a choice, and keeps it: the only thing that this browser keeps of the console. */
+/** Applies and stores a choice. It is the only thing that the console stores in this browser. */
 export function choose(value: Theme): void {
   apply(value);
   try {
     if (value === "system") window.localStorage.removeItem(key);
     else window.localStorage.setItem(key, value);
   } catch {
-    // A browser that keeps nothing has the choice for as long as the page is there.
+    // If the browser stores nothing, the choice lasts until the page is closed.
   }
   theme.set(value);
 }
 
-/** Sets what the style goes by. */
+/** Sets the attribute that selects the theme in the style sheet. */
 export function apply(value: Theme): void {
   if (value === "system") delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = value;

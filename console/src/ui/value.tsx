@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { Store, useStore } from "../store";
 import { Text } from "./text";
 
-/** What is known of one thing, as names and values. Entries whose value is undefined, null or empty are shown as none. */
+/** The properties of an object, as names and values. A value that is undefined, null or empty is shown as none. */
 export function Details({ entries }: { entries: [label: string, value: ComponentChildren][] }) {
   return (
     <dl class="details">
@@ -14,12 +14,12 @@ export function Details({ entries }: { entries: [label: string, value: Component
   );
 }
 
-/** A word about a state: its colour says no more than the word does. */
+/** A word about a state. The color adds no information. */
 export function Badge({ children, tone = "plain" }: { children: ComponentChildren; tone?: "plain" | "good" | "warn" | "bad" | "accent" }) {
   return <span class={`badge ${tone}`}>{children}</span>;
 }
 
-/** Tags, each as name and value. */
+/** Tags, each with its name and value. */
 export function Tags({ tags }: { tags: Record<string, string> | undefined | null }) {
   const all = Object.entries(tags ?? {});
   if (all.length === 0) return <span class="faint">none</span>;
@@ -36,7 +36,7 @@ function ago(at: Date, now: number): string {
   return unit ? relative.format(Math.trunc(seconds / unit[1]), unit[0]) : Math.abs(seconds) < 10 ? "just now" : relative.format(Math.trunc(seconds), "second");
 }
 
-/** The time that all times of the page go by: one timer for however many there are, and none while there are none. */
+/** The clock for all relative times on the page. They share one timer, which runs only while there is such a time. */
 const clock = new Store(Date.now());
 let watched = 0;
 let timer = 0;
@@ -52,7 +52,7 @@ function useClock(): number {
   return useStore(clock);
 }
 
-/** A time: how long ago, or how long from now; when exactly, here and in UTC, on the pointer and in what is read aloud. absolute shows that beside it. */
+/** A time as a distance from now. The exact local and UTC time is shown when the pointer is over it. absolute shows the exact time next to it. */
 export function Time({ value, absolute = false }: { value: string | null | undefined; absolute?: boolean }) {
   const now = useClock();
   const at = value ? new Date(value) : undefined;
@@ -63,12 +63,12 @@ export function Time({ value, absolute = false }: { value: string | null | undef
 
 const numbers = new Intl.NumberFormat();
 
-/** A number, with what separates its thousands. */
+/** A number with separators between thousands. */
 export function Count({ value }: { value: number }) {
   return <>{numbers.format(value)}</>;
 }
 
-/** How many of something, in words: many(1, "key") is "1 key", many(2, "key") "2 keys". */
+/** Returns a count with its noun: many(1, "key") is "1 key", many(2, "key") is "2 keys". */
 export function many(count: number, noun: string, plural = `${noun}s`): string {
   return `${numbers.format(count)} ${count === 1 ? noun : plural}`;
 }

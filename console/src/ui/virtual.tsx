@@ -2,27 +2,27 @@ import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { classes, type Column } from "./table";
 
-/** The height of a row, in CSS pixels, as the style has it: rows are of one line. */
+/** The height of a row in CSS pixels, as in the style sheet. Rows have one line. */
 const rowHeight = 36;
-/** Rows that stand ready above and below what is seen. */
+/** The number of rows that are rendered above and below the visible ones. */
 const ready = 3;
-/** How many rows before the last one more are asked for. */
+/** More rows are loaded when a rendered row is at most this many rows from the last one. */
 const near = 100;
 
 /**
- * A table of which only the rows that are seen are in the page, however many there are. Arrow keys, Page Up and Down, Home and End move in it, and what is read
- * aloud has the number of the row. Rows that are not loaded yet are asked for as they come near.
+ * A table that renders only the rows near the visible part, however many rows there are. Arrow keys, Page Up, Page Down, Home and End move in it. Screen
+ * readers get the number of each row. More rows are loaded when the last loaded row comes near.
  */
 export function VirtualTable<T>({ caption, columns, rows, total, rowKey, onNear, onOpen }: {
   caption: string;
   columns: Column<T>[];
   rows: T[];
-  /** How many there are in all, where that is known; what is loaded otherwise. */
+  /** The total number of rows, if it is known. The default is the number of loaded rows. */
   total?: number | undefined;
   rowKey: (row: T) => string;
-  /** Asked when the last of the rows comes near, for more. */
+  /** Called to load more rows when the last row comes near. */
   onNear?: () => void;
-  /** What Enter does on a row. */
+  /** Called when a person presses Enter on a row. */
   onOpen?: (row: T) => void;
 }) {
   const frame = useRef<HTMLDivElement>(null);
@@ -42,7 +42,7 @@ export function VirtualTable<T>({ caption, columns, rows, total, rowKey, onNear,
   useEffect(() => {
     if (last >= count - near) onNear?.();
   }, [last, count, onNear]);
-  // Before the next key comes, which would be lost with the row that had the focus.
+  // Move the focus before the next key. The key would be lost if its row had been removed.
   useLayoutEffect(() => {
     if (!wantsFocus.current) return;
     const row = frame.current?.querySelector<HTMLElement>(`tr[aria-rowindex="${active + 2}"]`);
@@ -55,7 +55,8 @@ export function VirtualTable<T>({ caption, columns, rows, total, rowKey, onNear,
     const next = Math.max(0, Math.min(count - 1, to));
     setActive(next);
     wantsFocus.current = true;
-    // Rows are of one height, so that the place is known at once: a second key finds no scrolling under way that would lead back.
+    // Rows have the same height, so the position is known immediately. Do not scroll smoothly: a second key would meet a scroll that still runs and would move
+    // back.
     const box = frame.current!;
     const head = box.querySelector("thead")!.offsetHeight;
     const top = next * rowHeight;
