@@ -62,7 +62,7 @@ story('an account key is created, shown once and revoked by the keyboard alone',
   assert.equal((await list()).some((k) => k.label === label), false);
 });
 
-story('a key makes none that may more than it, and is marked in the list', async ({ page }) => {
+story('a key cannot create a key with more permissions than its own', async ({ page }) => {
   await open(page, '/account-keys?create=yes', 'Account keys');
   const dialog = page.getByRole('dialog', { name: 'Create an account key' });
   await dialog.waitFor();
@@ -71,7 +71,7 @@ story('a key makes none that may more than it, and is marked in the list', async
   assert.equal(await dialog.getByText('It may everything').count(), 0);
 }, { rights: { scopes: ['account-keys:write', 'projects:read'] } });
 
-story('who revokes the key they are signed in with is signed out', async ({ page }) => {
+story('a person who revokes their own key is signed out', async ({ page }) => {
   const own = await accountKey({ scopes: ['account-keys:write'] });
   await signIn(page, own);
   await open(page, '/account-keys', 'Account keys');
@@ -86,7 +86,7 @@ story('who revokes the key they are signed in with is signed out', async ({ page
   assert.equal(await page.getByRole('navigation', { name: 'Pages' }).count(), 0);
 }, { signed: false });
 
-story('labels of others are texts', async ({ page }) => {
+story('hostile labels are shown as text', async ({ page }) => {
   const evil = `<img src=x onerror=alert(1)> ${unique('x')}`;
   await ask('POST', of('/account-keys'), { label: evil, scopes: ['projects:read'], projects: ['p'.repeat(40)] });
   page.on('dialog', () => assert.fail('a script ran'));

@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { account, api, ask, executablePath, flags, key, of, signIn, unique } from './lib.mjs';
 
-/** A page of somebody else, on another port of this machine: the browser counts it to the same site, and sends it the session's cookie. */
-async function foreign(tell) {
+/** Runs a test with a page of another origin, on another port of this machine. The browser treats it as the same site and sends it the session cookie. */
+async function withForeignPage(run) {
   const server = createServer((_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Elsewhere</title><p>Elsewhere'));
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
   const browser = await chromium.launch({ executablePath, args: flags });
@@ -14,7 +14,7 @@ async function foreign(tell) {
     await signIn(await context.newPage(), key);
     const page = await context.newPage();
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    await tell(page, context);
+    await run(page, context);
   } finally {
     await browser.close();
     server.close();
@@ -22,7 +22,7 @@ async function foreign(tell) {
 }
 
 test('a page of another origin reads nothing and changes nothing by the session', { timeout: 120_000 }, async () => {
-  await foreign(async (page) => {
+  await withForeignPage(async (page) => {
     const name = unique('stolen');
     const answers = [];
     page.on('response', (response) => answers.push([response.request().method(), response.status()]));
@@ -54,7 +54,7 @@ test('a page of another origin reads nothing and changes nothing by the session'
 });
 
 test('a form of another origin that sends itself changes nothing', { timeout: 120_000 }, async () => {
-  await foreign(async (page) => {
+  await withForeignPage(async (page) => {
     const name = unique('stolen');
     const answer = page.waitForResponse((response) => response.request().method() === 'POST');
     await page.evaluate(({ to, name }) => {
@@ -76,7 +76,7 @@ test('a form of another origin that sends itself changes nothing', { timeout: 12
 });
 
 test('the console is shown in no frame, and a window that another page opens does not lead back to it', { timeout: 120_000 }, async () => {
-  await foreign(async (page, context) => {
+  await withForeignPage(async (page, context) => {
     const refusals = [];
     page.on('console', (message) => refusals.push(message.text()));
     await page.evaluate((address) => new Promise((done) => {
@@ -100,7 +100,7 @@ test('the console is shown in no frame, and a window that another page opens doe
 });
 
 test('the session counts for requests of the console alone', { timeout: 120_000 }, async () => {
-  await foreign(async (_, context) => {
+  await withForeignPage(async (_, context) => {
     const cookies = await context.cookies(api);
     const [cookie] = cookies.filter((c) => c.name === '__Host-gatewright-session');
     assert.ok(cookie?.httpOnly && cookie.secure && cookie.sameSite === 'Strict' && cookie.path === '/', JSON.stringify(cookies.map(({ value: _, ...c }) => c)));

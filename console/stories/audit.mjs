@@ -1,22 +1,22 @@
 import assert from 'node:assert/strict';
-import { ask, asked, checked, key, of, open, said, story, tabTo, type, unique } from './lib.mjs';
+import { ask, checked, fetchAPI, key, of, open, said, story, tabTo, type, unique } from './lib.mjs';
 
 const row = (page, text) => page.getByRole('row').filter({ hasText: text });
-/** Asks for what is refused, and gives the status. */
-const refused = async (method, path, body) => {
-  return (await asked(path, { method, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })).status;
+/** Sends a request and returns the status. */
+const statusOf = async (method, path, body) => {
+  return (await fetchAPI(path, { method, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })).status;
 };
 
-/** The record of a bucket that a story has just made: others make buckets at the same time. */
+/** Returns the record of a bucket that a story has just created. Other stories create buckets at the same time. */
 async function recorded(bucket) {
   const { data } = await ask('GET', of('/audit-logs?limit=100&action=key-bucket.create&success=true'));
   return data.find((record) => record.resources.some((r) => r.metadata?.name === bucket)) ?? assert.fail(`no record of ${bucket}`);
 }
 
-story('records are found by all filters, which stand in the address, and one is opened', async ({ page }) => {
+story('records are found with filters, which are in the address, and a record is opened', async ({ page }) => {
   const name = unique('audited');
   await ask('POST', of('/key-buckets'), { name });
-  assert.equal(await refused('POST', of('/key-buckets'), { name: 'No' }), 400);
+  assert.equal(await statusOf('POST', of('/key-buckets'), { name: 'No' }), 400);
   const { actor } = await recorded(name);
   await page.keyboard.press('g');
   await page.keyboard.press('a');
@@ -49,7 +49,7 @@ story('records are found by all filters, which stand in the address, and one is 
   await page.getByLabel('To', { exact: true }).fill('2021-03-01T00:00:00');
   await page.getByText('more than 30 days').waitFor();
   await checked(page, 'the audit log with a fault');
-  // Those of the beginning may be on no first page any more: others write too.
+  // The records from the beginning may no longer be on the first page, because other stories write too.
   const last = unique('audited');
   await ask('POST', of('/key-buckets'), { name: last });
   const { timestamp } = await recorded(last);
@@ -62,7 +62,7 @@ story('records are found by all filters, which stand in the address, and one is 
   await dialog.getByText(`POST ${of('/key-buckets')}`).first().waitFor();
   await checked(page, 'a record');
   assert.match(page.url(), /record=/);
-  // Whoever is sent the address sees the record, though it is on no page that is loaded.
+  // A person who opens the address sees the record, even if no loaded page has it.
   await page.goto(`${page.url().split('?')[0]}?action=key-bucket.delete&record=${encodeURIComponent(new URLSearchParams(page.url().split('?')[1]).get('record'))}`);
   await dialog.getByText(last).first().waitFor();
   assert.ok(page.url().includes(encodeURIComponent(timestamp).slice(0, 10)));
@@ -71,7 +71,7 @@ story('records are found by all filters, which stand in the address, and one is 
   assert.ok(!page.url().includes('record='));
 });
 
-story('the newest records are followed while somebody looks', async ({ page }) => {
+story('new records appear while the page follows the log', async ({ page }) => {
   await open(page, '/audit-log', 'Audit log');
   await page.getByRole('table').waitFor();
   await tabTo(page, 'Follow the newest');

@@ -6,7 +6,7 @@ story('a bucket is created, changed and deleted by the keyboard alone', async ({
   await page.keyboard.press('g');
   await page.keyboard.press('b');
   await page.getByRole('heading', { level: 1, name: 'Key buckets' }).waitFor();
-  // The focus is on the heading of the new page, where reading goes on.
+  // The heading of the new page gets the focus, so that screen readers continue there.
   await page.waitForFunction(() => document.activeElement.tagName === 'H1');
   await page.keyboard.press('n');
   await page.getByRole('dialog', { name: 'Create a key bucket' }).waitFor();
@@ -55,7 +55,7 @@ story('a bucket is created, changed and deleted by the keyboard alone', async ({
   await assert.rejects(ask('GET', of(`/key-buckets/${name}`)), /404/);
 });
 
-story('an edit that meets another one shows both, and loses neither', async ({ page }) => {
+story('conflicting edits of a bucket are both shown, and none is lost', async ({ page }) => {
   const name = unique('keys');
   await ask('POST', of('/key-buckets'), { name, description: 'First' });
   const edit = async (text) => {
@@ -94,7 +94,7 @@ story('a key that may only read is offered no change', async ({ page }) => {
   assert.equal(await page.getByRole('dialog').count(), 0);
 }, { rights: { scopes: ['key-buckets:read'] } });
 
-story('texts of others are texts, whatever is in them', async ({ page }) => {
+story('hostile text of a bucket is shown as text', async ({ page }) => {
   const name = unique('keys');
   const evil = '<img src=x onerror=alert(1)> \u202Etxt.exe {{7*7}} ${1} \u200B';
   await ask('POST', of('/key-buckets'), { name, description: evil.repeat(12), tags: { '<b>': '"><script>alert(1)</script>', 'ع\u2067x': 'z'.repeat(200) } });
@@ -105,7 +105,7 @@ story('texts of others are texts, whatever is in them', async ({ page }) => {
   await page.getByText('U+202E').first().waitFor();
   await checked(page, 'the list with texts of others');
   await page.getByRole('link', { name }).click();
-  // The list has the same text, so that the page itself is waited for.
+  // The list has the same text, so wait for the heading of the page.
   await page.getByRole('heading', { level: 1, name }).waitFor();
   await page.getByText('U+2067').first().waitFor();
   await checked(page, 'the bucket with texts of others');
@@ -116,7 +116,7 @@ story('texts of others are texts, whatever is in them', async ({ page }) => {
   assert.ok(account.length > 0);
 });
 
-story('a filter and an order stand in the address', async ({ page }) => {
+story('a filter and a sort order are in the address', async ({ page }) => {
   const word = unique('find');
   for (const letter of ['a', 'c', 'b']) await ask('POST', of('/key-buckets'), { name: `${word}-${letter}` });
   await open(page, '/buckets', 'Key buckets');
@@ -139,7 +139,7 @@ story('a filter and an order stand in the address', async ({ page }) => {
   await page.getByRole('heading', { level: 1, name: `${word}-b` }).waitFor();
 });
 
-story('what is typed into a filter is no filter of the next page', async ({ page }) => {
+story('text that is typed into a filter does not filter the next page', async ({ page }) => {
   for (const wait of [200, 230, 245, 255, 270]) { // the address follows typing after 250 ms
     await open(page, '/buckets', 'Key buckets');
     await page.getByRole('searchbox').fill('nothing-is-called-so');

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { ask, checked, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 const press = (page) => page.keyboard.press('Enter');
-const top = (page) => page.evaluate(() => document.querySelector('h1').focus());
+const focusHeading = (page) => page.evaluate(() => document.querySelector('h1').focus());
 
-/** A certificate with its key, in PEM: a CA's, or a client's. Its subject is what openssl takes. */
+/** Creates a certificate of a CA or a client, with its key, in PEM. subject is in the format of openssl. */
 function certificate({ ca = false, subject = '/O=Acme', days = 10 } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'certificate-'));
   try {
@@ -52,7 +52,7 @@ story('a client CA is added from PEM, renamed and deleted, by the keyboard alone
   assert.equal(await page.locator('main img').count(), 0);
   await checked(page, 'the CAs');
 
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, `Rename ${name}`);
   await press(page);
   await tabTo(page, /^Name/);
@@ -70,7 +70,7 @@ story('a client CA is added from PEM, renamed and deleted, by the keyboard alone
   assert.equal((await cas()).find((c) => c.id === id).name, renamed);
 
   await page.getByRole('button', { name: `Delete ${renamed}` }).waitFor();
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, `Delete ${renamed}`);
   await press(page);
   await tabTo(page, /^Its name/);
@@ -80,7 +80,7 @@ story('a client CA is added from PEM, renamed and deleted, by the keyboard alone
   assert.equal((await cas()).find((c) => c.id === id), undefined);
 });
 
-story('an mTLS certificate of a project is uploaded, enabled elsewhere and deleted, and nothing keeps its key', async ({ page }) => {
+story('an mTLS certificate of a project is uploaded, enabled for other environments and deleted, and nothing stores its key', async ({ page }) => {
   const project = unique('shop');
   const name = word('warehouse');
   await ask('POST', '/v1/projects', { name: project });
@@ -122,7 +122,7 @@ story('an mTLS certificate of a project is uploaded, enabled elsewhere and delet
   assert.deepEqual((await list())[0].environments, { production: true, preview: true, development: true });
 
   await page.getByRole('button', { name: `Delete ${name}` }).waitFor();
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, `Delete ${name}`);
   await press(page);
   await tabTo(page, /^Its name/);

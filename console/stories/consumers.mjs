@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { accountKey, ask, checked, of, open, retype, said, signIn, story, tabTo, type, unique } from './lib.mjs';
 
-/** Makes a bucket and gives its name. */
+/** Creates a bucket and returns its name. */
 const bucket = async (rest = {}) => (await ask('POST', of('/key-buckets'), { name: unique('keys'), ...rest })).name;
 const press = (page, ...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve());
 const row = (page, text) => page.getByRole('row').filter({ hasText: text });
 /** The characters of a key that lists show. */
 const end = (key) => key.slice(-8);
-/** What the browser keeps, and where it is: no key may be in it. */
+/** Returns what the browser stores, and the address. None of it may contain a key. */
 const kept = (page) => page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state, location.href]));
 
 story('a consumer is created with its first key, changed and deleted by the keyboard alone', async ({ page }) => {
@@ -88,7 +88,7 @@ story('a consumer is created with its first key, changed and deleted by the keyb
   await assert.rejects(ask('GET', of(`/key-buckets/${name}/consumers/acme`)), /404/);
 });
 
-story('an edit of a consumer that meets another one shows both', async ({ page }) => {
+story('conflicting edits of a consumer are both shown', async ({ page }) => {
   const name = await bucket();
   const path = of(`/key-buckets/${name}/consumers`);
   await ask('POST', path, { name: 'acme', metadata: { tenant: 7 } });
@@ -106,7 +106,7 @@ story('an edit of a consumer that meets another one shows both', async ({ page }
   assert.equal((await ask('GET', `${path}/acme`)).metadata.tenant, 8);
 });
 
-story('a consumer is found by the beginning of its name, and by a key that may not see any is not looked for', async ({ page }) => {
+story('the finder finds consumers by the beginning of a name, and sends no request if the key may not read them', async ({ page }) => {
   const bucket = unique('finder');
   const name = unique('acme');
   await ask('POST', of('/key-buckets'), { name: bucket });
@@ -273,7 +273,7 @@ story('keys are made, revealed, changed, rolled and revoked by the keyboard alon
   await assert.rejects(ask('GET', `${path}/keys/${newest.id}`), /404/);
 });
 
-story('a bucket that shows no key again says so, and offers no roll that nobody could use', async ({ page }) => {
+story('in a bucket without retrievable keys, keys are shown once and cannot be rolled', async ({ page }) => {
   const name = await bucket({ isRetrievable: false });
   await ask('POST', of(`/key-buckets/${name}/consumers?with-api-key=true`), { name: 'acme' });
   await open(page, `/buckets/${name}/consumers/acme`, 'acme');
@@ -300,7 +300,7 @@ story('a key that may only read is offered no change of consumers', async ({ pag
   for (const button of ['Edit', 'Delete', 'Create keys', 'Roll the keys', 'Add a manager', /^Change/, /^Revoke/]) assert.equal(await page.getByRole('button', { name: button }).count(), 0, String(button));
 }, { rights: { scopes: ['key-buckets:read'] } });
 
-story('texts of others in a consumer are texts', async ({ page }) => {
+story('hostile text of a consumer is shown as text', async ({ page }) => {
   const name = await bucket();
   const evil = '<img src=x onerror=alert(1)> \u202Etxt.exe {{7*7}} \u200B';
   await ask('POST', of(`/key-buckets/${name}/consumers?with-api-key=true`), {
@@ -317,7 +317,7 @@ story('texts of others in a consumer are texts', async ({ page }) => {
   await page.getByRole('table', { name: 'Managers' }).waitFor();
   await page.getByRole('table', { name: 'Keys' }).waitFor();
   await checked(page, 'the consumer with texts of others');
-  // The editor that shows the metadata has empty pictures of its own around what it marks.
+  // The editor with the metadata adds empty pictures of its own.
   assert.equal(await page.locator('main img:not(.cm-widgetBuffer), main script, main b').count(), 0);
   await page.getByRole('button', { name: 'Edit' }).click();
   await page.getByRole('dialog').waitFor();

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { account, api, ask, checked, of, open, said, story, tabTo, unique } from './lib.mjs';
 
 const forward = { handler: { export: 'urlForwardHandler', module: '$import(@gatewright/runtime)', options: { baseUrl: api } } };
-const answers = { responses: { 200: { description: 'Well.' } } };
+const okResponse = { responses: { 200: { description: 'Well.' } } };
 
-/** Uploads a project of these paths and policies, and gives its status when its build has ended. */
+/** Uploads a project with these paths and policies, and returns its status when the build has ended. */
 async function deploy(projectName, { paths, policies = [], branch = 'main', sha = 'c0ffee1' }) {
   const folder = mkdtempSync(join(tmpdir(), 'console-story-'));
   try {
@@ -30,30 +30,30 @@ async function deploy(projectName, { paths, policies = [], branch = 'main', sha 
   }
 }
 
-/** A project with a route for everybody, and one that takes a key, which nobody has. */
+/** Creates and deploys a project with a public route and a route that requires a key of an empty bucket. */
 async function served(branch) {
   const project = unique('shop');
   const bucket = unique('keys');
   await ask('POST', of('/key-buckets'), { name: bucket });
   const policies = [{ name: 'who-are-you', policyType: 'api-key-inbound', handler: { export: 'ApiKeyInboundPolicy', module: '$import(@gatewright/runtime)', options: { bucketName: bucket } } }];
   const paths = {
-    '/v1/openapi.json': { get: { ...answers, operationId: 'describe', 'x-gateway-route': forward } },
-    '/orders/{id}': { get: { ...answers, operationId: 'readOrder', parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }], 'x-gateway-route': { ...forward, policies: { inbound: ['who-are-you'] } } } },
+    '/v1/openapi.json': { get: { ...okResponse, operationId: 'describe', 'x-gateway-route': forward } },
+    '/orders/{id}': { get: { ...okResponse, operationId: 'readOrder', parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }], 'x-gateway-route': { ...forward, policies: { inbound: ['who-are-you'] } } } },
   };
   const status = await deploy(project, { paths, policies, ...(branch ? { branch } : {}) });
   assert.equal(status.status, 'SUCCESS', JSON.stringify(status));
   return { project, name: status.name, url: new URL(status.url), paths, policies };
 }
 
-/** Calls a deployment, whose name need not be known to this machine, and gives the status. */
-const callIt = (url, path) => new Promise((done, failed) => {
+/** Calls a deployment and returns the status. This machine need not know the host name of the deployment. */
+const callDeployment = (url, path) => new Promise((done, failed) => {
   request({ host: '127.0.0.1', port: url.port, path, headers: { host: url.host } }, (answer) => answer.resume().on('end', () => done(answer.statusCode))).on('error', failed).end();
 });
 
-/** Answers an operation of the API in its place. */
-const instead = (page, path, answer) => page.route((url) => url.pathname.endsWith(path), (route) => route.fulfill({ json: typeof answer === 'function' ? answer(new URL(route.request().url())) : answer }));
+/** Replaces the response to an operation of the API. */
+const mock = (page, path, answer) => page.route((url) => url.pathname.endsWith(path), (route) => route.fulfill({ json: typeof answer === 'function' ? answer(new URL(route.request().url())) : answer }));
 
-/** Waits until an operation's answer is so: gateways tell of calls within 20 seconds. */
+/** Waits until is returns true, at most a minute. Gateways report calls within 20 seconds. */
 async function until(what, is) {
   for (let i = 0; i < 120; i++) {
     if (await is()) return;
@@ -122,13 +122,13 @@ story('a deployment is built again, rolled back and deleted by the keyboard', as
   await assert.rejects(ask('GET', `/v1/deployments/${name}`), /404/);
 });
 
-story('a build that goes on is followed, and not while nobody sees it', async ({ page }) => {
+story('a running build is followed, but not while the page is hidden', async ({ page }) => {
   const { project } = await served();
   const id = '3f0c6a52-8f0e-4d0b-9c3e-2f1a7b6c5d4e';
   let asked = 0;
   let done = false;
   const time = new Date().toISOString();
-  await instead(page, `/deployment-status/${id}`, () => {
+  await mock(page, `/deployment-status/${id}`, () => {
     asked++;
     const step = { status: done ? 'SUCCESS' : 'IN_PROGRESS', startedOn: time, ...(done ? { finishedOn: time } : {}) };
     return { status: step.status, url: '', steps: { download: { status: 'SUCCESS', startedOn: time, finishedOn: time }, validate: step }, buildResult: { errors: [], warnings: [] } };
@@ -137,7 +137,7 @@ story('a build that goes on is followed, and not while nobody sees it', async ({
   await page.getByText('to come').first().waitFor();
   await checked(page, 'a build that is under way');
   await until('it is asked for again', () => asked > 2);
-  // Chromium hides no page that is driven: the page is told so instead.
+  // Chromium does not hide a page under automation. So change the properties of the document instead.
   const hide = (hidden) => page.evaluate((to) => {
     Object.defineProperty(document, 'hidden', { configurable: true, get: () => to });
     document.dispatchEvent(new Event('visibilitychange'));
@@ -155,12 +155,12 @@ story('a build that goes on is followed, and not while nobody sees it', async ({
   assert.ok(asked <= ended + 1, 'a build that has ended is asked for');
 });
 
-story('the errors of a build stand in their source', async ({ page }) => {
+story('the errors of a build are shown in their source', async ({ page }) => {
   const project = unique('shop');
   const handler = (name) => ({ ...forward, handler: { ...forward.handler, export: name } });
   const status = await deploy(project, {
     branch: 'feature/blue',
-    paths: { '/a': { get: { ...answers, 'x-gateway-route': handler('noHandler') } }, '/b': { get: { ...answers, 'x-gateway-route': { ...handler('another'), policies: { inbound: ['nowhere'] } } } } },
+    paths: { '/a': { get: { ...okResponse, 'x-gateway-route': handler('noHandler') } }, '/b': { get: { ...okResponse, 'x-gateway-route': { ...handler('another'), policies: { inbound: ['nowhere'] } } } } },
     policies: [{ name: 'wrong', policyType: 'no-such-policy', handler: { export: 'X', module: '$import(@gatewright/runtime)', options: {} } }],
   });
   assert.equal(status.status, 'ERROR');
@@ -185,14 +185,14 @@ story('the errors of a build stand in their source', async ({ page }) => {
   await until('the place has the focus', () => editor.evaluate((e) => e.getRootNode().activeElement === e));
   await checked(page, 'a build with errors');
 
-  // Sources go a day later: the errors are told without them.
+  // Sources are deleted after a day. Then the errors are shown without them.
   await page.route((url) => url.pathname.endsWith('/source'), (route) => route.fulfill({ status: 404, contentType: 'application/problem+json', body: JSON.stringify({ title: 'Not Found', status: 404, detail: 'There is no such source.' }) }));
   await page.reload();
   await page.getByText('The source is not there any more').first().waitFor();
   await page.getByText(first.message).first().waitFor();
 });
 
-story('10,000 routes are found by path, method and policy, and take few nodes', async ({ page }) => {
+story('10,000 routes are found by path, method and policy, with few elements', async ({ page }) => {
   const { name } = await served();
   const route = (i) => ({
     corsPolicy: 'none', file: 'config/routes.oas.json', graphql: false, handler: 'urlForwardHandler', method: i % 2 ? 'GET' : 'POST', operationId: `op${i}`, path: `/things/${i}`, pathMode: 'open-api',
@@ -201,7 +201,7 @@ story('10,000 routes are found by path, method and policy, and take few nodes', 
   await open(page, `/deployments/${name}/routes`, `Routes of ${name}`);
   await page.getByRole('link', { name: '/orders/{id}' }).waitFor();
   await checked(page, 'two routes');
-  await instead(page, '/routes', (url) => {
+  await mock(page, '/routes', (url) => {
     const offset = Number(url.searchParams.get('offset') ?? 0);
     return { data: Array.from({ length: 1000 }, (_, i) => route(offset + i)), limit: 1000, offset, total: 10_000 };
   });
@@ -235,17 +235,17 @@ story('10,000 routes are found by path, method and policy, and take few nodes', 
   await checked(page, 'routes that are filtered');
 });
 
-story('live traffic tells which policy refused, and takes neither focus nor place', async ({ page }) => {
+story('live traffic shows which policy refused a call, and moves neither the focus nor the scroll position', async ({ page }) => {
   const { name, url } = await served();
   await open(page, `/deployments/${name}/traffic`, `Live traffic of ${name}`);
   await page.getByText('Nobody has called it in the last 24 hours').waitFor();
   await checked(page, 'no traffic');
-  assert.equal(await callIt(url, '/orders/7'), 401);
-  const upstream = await callIt(url, '/v1/openapi.json');
-  assert.equal(await callIt(url, '/nowhere'), 404);
+  assert.equal(await callDeployment(url, '/orders/7'), 401);
+  const upstream = await callDeployment(url, '/v1/openapi.json');
+  assert.equal(await callDeployment(url, '/nowhere'), 404);
   const table = page.getByRole('table', { name: 'Calls, the newest first' });
   await table.getByRole('row', { name: /GET \/orders\/\{id\} 401 who-are-you/ }).waitFor({ timeout: 60_000 });
-  // What the upstream has refused, no policy has.
+  // No policy is shown for a call that the upstream has refused.
   await table.getByRole('row', { name: new RegExp(`GET /v1/openapi.json ${upstream} –`) }).waitFor({ timeout: 60_000 });
   await table.getByRole('row', { name: /no route 404/ }).waitFor({ timeout: 60_000 });
   await checked(page, 'traffic');
@@ -258,11 +258,11 @@ story('live traffic tells which policy refused, and takes neither focus nor plac
   assert.match(page.url(), /consumer=nobody/);
   await page.getByRole('button', { name: 'Show all' }).click();
 
-  // From here on calls come as the story has them.
+  // From here on, the story determines the calls.
   let newest = 100;
   let asked = 0;
   let cut = false;
-  let late, comes; // what answers wait for, and what lets them come
+  let late, comes; // late blocks responses, and comes releases them
   const hold = () => (late = new Promise((resolve) => (comes = resolve)));
   await page.route((to) => to.pathname.endsWith('/recent-calls'), async (route) => {
     asked++;
@@ -287,7 +287,7 @@ story('live traffic tells which policy refused, and takes neither focus nor plac
   await page.getByRole('button', { name: 'Show 7 newer calls' }).click();
   await row(110).waitFor();
 
-  // It is paused while an answer is on its way, which comes after that.
+  // Pause while a response is on its way. The response comes after that.
   hold();
   newest = 111;
   let before = asked;
@@ -299,7 +299,7 @@ story('live traffic tells which policy refused, and takes neither focus nor plac
   await page.waitForTimeout(3000);
   assert.equal(asked, before, 'a page that is paused asks on');
   assert.equal(await row(111).count(), 0);
-  // What the person waits for then is asked once, however long it takes.
+  // A request that the person waits for is sent once, however long it takes.
   hold();
   await page.getByRole('button', { name: 'Paused: go on' }).click();
   await page.waitForTimeout(2500);
@@ -312,7 +312,7 @@ story('live traffic tells which policy refused, and takes neither focus nor plac
   cut = false;
   await page.getByRole('alert').waitFor({ state: 'detached' });
 
-  // Nor does a page ask on that was left then.
+  // A page that was left sends no more requests either.
   hold();
   before = asked;
   await until('calls are asked for', () => asked > before);
@@ -323,13 +323,13 @@ story('live traffic tells which policy refused, and takes neither focus nor plac
   assert.equal(asked, before, 'a page that was left asks on');
 });
 
-story('charts have their numbers beside them, and the range in the address', async ({ page }) => {
+story('charts have a table of their numbers, and the range is in the address', async ({ page }) => {
   const { name, url } = await served();
   await open(page, `/deployments/${name}/charts`, `Charts of ${name}`);
   await page.getByText('Nobody has called it in that time.').waitFor();
   await page.getByText('No GraphQL operation').waitFor();
   await checked(page, 'charts of nothing');
-  for (let i = 0; i < 3; i++) await callIt(url, '/orders/7');
+  for (let i = 0; i < 3; i++) await callDeployment(url, '/orders/7');
   await until('calls are counted', async () => (await ask('GET', `/v1/deployments/${name}/stats-by-status-code?filter=last-hour&consumers=*`)).data.stats.length > 0);
   await page.getByLabel('How far back').selectOption('last-hour');
   assert.match(page.url(), /range=last-hour/);
@@ -343,7 +343,7 @@ story('charts have their numbers beside them, and the range in the address', asy
   await checked(page, 'charts');
   const errorClasses = { auth: 0, resolver: 0, syntax: 0, timeout: 1, validation: 2 };
   const times = { p50Ms: 1.25, p95Ms: 20, p99Ms: 99.99, resolverP50Ms: 1, resolverP95Ms: 2, resolverP99Ms: 3 };
-  await instead(page, '/graphql-operations', { data: { totals: { errorClasses, errors: 3, operations: 12, successRate: 0.75, ...times }, operations: [{ operation: 'ListBooks', type: 'query', operations: 12, errors: 3, errorRate: 0.25, errorClasses, complexity: { avg: 3.5, max: 7 }, ...times }] } });
+  await mock(page, '/graphql-operations', { data: { totals: { errorClasses, errors: 3, operations: 12, successRate: 0.75, ...times }, operations: [{ operation: 'ListBooks', type: 'query', operations: 12, errors: 3, errorRate: 0.25, errorClasses, complexity: { avg: 3.5, max: 7 }, ...times }] } });
   await page.reload();
   await page.getByRole('table', { name: 'GraphQL operations' }).getByRole('row', { name: /ListBooks query 12 25% 1\.3 ms 20 ms 100 ms 7/ }).waitFor();
   await checked(page, 'charts with GraphQL');
@@ -351,28 +351,28 @@ story('charts have their numbers beside them, and the range in the address', asy
 
 const hostile = '<img src=x onerror=alert(1)> \u202Egnp.exe\u202C \u0000\u200B{{7*7}} ' + 'w'.repeat(400);
 
-story('hostile text in every field is text', async ({ page }) => {
+story('hostile text in every field is shown as text', async ({ page }) => {
   const name = unique('shop-main');
   const id = '3f0c6a52-8f0e-4d0b-9c3e-2f1a7b6c5d4e';
   const time = new Date().toISOString();
   const deployment = { accountName: account, branchName: hostile, createdOn: time, environmentType: 'PREVIEW', label: hostile, loggingId: hostile, message: hostile, name, projectName: hostile, state: 'STARTED', updatedOn: time, url: `javascript:alert('${hostile}')`, urlParameter: hostile };
-  await instead(page, `/deployments/${name}`, deployment);
-  await instead(page, '/projects/shop/deployments', { data: [deployment], limit: 1000, offset: 0, total: 1 });
-  await instead(page, '/history', { data: [{ buildId: id, createdOn: time, sha: hostile, state: 'live' }, { buildId: id.replace('3f', '4f'), createdOn: time, sha: hostile, state: 'previous' }], limit: 1000, offset: 0, total: 2 });
-  await instead(page, '/routes', { data: [{ corsPolicy: hostile, file: hostile, graphql: true, handler: hostile, method: 'GET', operationId: hostile, path: hostile, pathMode: 'url-pattern', pointer: hostile, policies: [{ direction: 'inbound', name: hostile, policyType: hostile }] }], limit: 1000, offset: 0, total: 1 });
-  await instead(page, '/recent-calls', { data: [{ consumer: hostile, method: hostile, routePath: hostile, statusCode: hostile, policy: hostile, timeStamp: hostile, city: hostile, country: hostile }] });
+  await mock(page, `/deployments/${name}`, deployment);
+  await mock(page, '/projects/shop/deployments', { data: [deployment], limit: 1000, offset: 0, total: 1 });
+  await mock(page, '/history', { data: [{ buildId: id, createdOn: time, sha: hostile, state: 'live' }, { buildId: id.replace('3f', '4f'), createdOn: time, sha: hostile, state: 'previous' }], limit: 1000, offset: 0, total: 2 });
+  await mock(page, '/routes', { data: [{ corsPolicy: hostile, file: hostile, graphql: true, handler: hostile, method: 'GET', operationId: hostile, path: hostile, pathMode: 'url-pattern', pointer: hostile, policies: [{ direction: 'inbound', name: hostile, policyType: hostile }] }], limit: 1000, offset: 0, total: 1 });
+  await mock(page, '/recent-calls', { data: [{ consumer: hostile, method: hostile, routePath: hostile, statusCode: hostile, policy: hostile, timeStamp: hostile, city: hostile, country: hostile }] });
   const by = { consumer: hostile, totalCalls: Number.MAX_SAFE_INTEGER, callsByStatusCode: [{ statusCode: '200', totalCalls: Number.MAX_SAFE_INTEGER }] };
-  await instead(page, '/stats-by-status-code', { data: { stats: [by], details: [{ ...by, timeStamp: time }] } });
+  await mock(page, '/stats-by-status-code', { data: { stats: [by], details: [{ ...by, timeStamp: time }] } });
   const finding = { file: hostile, path: hostile, line: 1, column: 3, message: hostile };
-  await instead(page, `/deployment-status/${id}`, { status: 'ERROR', url: '', steps: { download: { status: 'ERROR', message: hostile, startedOn: time, finishedOn: time } }, buildResult: { errors: [finding, { ...finding, line: undefined, column: undefined }], warnings: [finding] } });
-  await instead(page, '/source', { file: hostile, moreAfter: true, moreBefore: true, startColumn: 1, startLine: 1, text: `😀${hostile}` });
+  await mock(page, `/deployment-status/${id}`, { status: 'ERROR', url: '', steps: { download: { status: 'ERROR', message: hostile, startedOn: time, finishedOn: time } }, buildResult: { errors: [finding, { ...finding, line: undefined, column: undefined }], warnings: [finding] } });
+  await mock(page, '/source', { file: hostile, moreAfter: true, moreBefore: true, startColumn: 1, startLine: 1, text: `😀${hostile}` });
   for (const [path, heading] of [
     ['/projects/shop/deployments', 'Deployments of shop'], [`/deployments/${name}`, name], [`/deployments/${name}/routes`, `Routes of ${name}`], [`/deployments/${name}/traffic`, `Live traffic of ${name}`],
     [`/deployments/${name}/charts`, `Charts of ${name}`], [`/projects/shop/builds/${id}`, 'Build 3f0c6a52'],
   ]) {
     await open(page, path, heading);
     await page.locator('main').getByText('<img src=x').first().waitFor();
-    // The editor has pictures of nothing beside what it shows in place of a character.
+    // The editor has empty pictures next to the numbers that replace hidden characters.
     assert.equal(await page.locator('main img:not(.cm-widgetBuffer), main script, main [onerror], main a[href^="javascript"]').count(), 0);
     await page.locator('main').getByText('U+202E').first().waitFor();
     await checked(page, `hostile text on ${path}`);
@@ -385,7 +385,7 @@ story('hostile text in every field is text', async ({ page }) => {
 });
 
 story('a key that may only read sees deployments, and nothing that changes them', async ({ page }) => {
-  // One of its own: those of other stories are deleted while it looks.
+  // Create a deployment for this story, because other stories delete theirs.
   const { name: deployment } = await served();
   await open(page, '/projects', 'Projects');
   await open(page, `/deployments/${deployment}`, deployment);
@@ -395,7 +395,7 @@ story('a key that may only read sees deployments, and nothing that changes them'
   assert.equal(await page.getByRole('link', { name: 'Charts' }).count(), 0);
 }, { rights: { scopes: ['projects:read', 'deployments:read'] } });
 
-story('a cut connection and a refusal leave the question open, and nothing half done', async ({ page }) => {
+story('after a cut connection the repeat is the same change, and a missing deployment is reported', async ({ page }) => {
   const { name } = await served();
   await open(page, `/deployments/${name}`, name);
   await page.getByRole('button', { name: 'Deploy again' }).click();

@@ -7,7 +7,7 @@ import { account, ask, checked, of, open, retype, said, story, tabTo, type, uniq
 
 const press = (page) => page.keyboard.press('Enter');
 
-/** A certificate of a hostname with its key, in PEM. */
+/** Creates a certificate for a hostname, with its key, in PEM. */
 function certificate(hostname, days = 10) {
   const folder = mkdtempSync(join(tmpdir(), 'certificate-'));
   try {
@@ -19,10 +19,10 @@ function certificate(hostname, days = 10) {
   }
 }
 
-/** Sets a record that stands for one in the DNS (docs/custom-domains.md). */
+/** Sets a record that replaces a DNS record (docs/custom-domains.md). */
 const setRecord = ({ name, value }) => appendFileSync(join(process.env.GATEWRIGHT_CONSOLE_DATA, 'dns-records'), `${name} TXT ${value}\n`);
 
-/** Deploys an empty description to a branch, and gives the deployment's name. */
+/** Deploys an empty OpenAPI document to a branch, and returns the name of the deployment. */
 async function deploy(projectName, branchName) {
   const folder = mkdtempSync(join(tmpdir(), 'deploy-'));
   try {
@@ -47,10 +47,10 @@ async function deploy(projectName, branchName) {
 
 const read = (hostname) => ask('GET', of(`/custom-domains/${hostname}`));
 
-/** Whether a private key is in the page, in what the browser keeps, or in the address. */
+/** Reports whether a private key is in the page, in the storage of the browser, or in the address. */
 const holds = async (page, text) => (await page.content()).includes(text) || page.evaluate((s) => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state, location.href, [...document.querySelectorAll('input, textarea')].map((e) => e.value)]).includes(s), text);
 
-story('a custom domain is added, proven, given a certificate and deleted, by the keyboard alone', async ({ page }) => {
+story('a custom domain is added, verified, given a certificate and deleted, by the keyboard alone', async ({ page }) => {
   const hostname = `${unique('api')}.example.com`;
   await open(page, '/domains', 'Custom domains');
   await page.keyboard.press('n');
@@ -81,7 +81,7 @@ story('a custom domain is added, proven, given a certificate and deleted, by the
   await checked(page, 'a record that is missing');
   await page.evaluate(() => document.querySelector('h1').focus());
   await tabTo(page, 'Look for the record now');
-  // Set last: the server looks for it as well, and with the proof the button goes.
+  // Set the record last: the server looks for it too, and the button disappears when it finds it.
   setRecord(proof);
   await press(page);
   await page.getByText('The hostname is yours; its TXT record may go.').waitFor();
@@ -131,7 +131,7 @@ story('a custom domain is added, proven, given a certificate and deleted, by the
   await assert.rejects(read(hostname), /404/);
 });
 
-story('a page follows a custom domain that is proven by itself', async ({ page }) => {
+story('a page shows that a custom domain was verified in the meantime', async ({ page }) => {
   const hostname = `${unique('self')}.example.com`;
   await ask('POST', of('/custom-domains'), { hostname, isAlias: true });
   await open(page, `/domains/${hostname}`, hostname);
@@ -144,7 +144,7 @@ story('a page follows a custom domain that is proven by itself', async ({ page }
   assert.equal(await page.getByRole('button', { name: /Upload/ }).count(), 0);
 });
 
-story('what a hostname serves is changed, added, and meets a change of others', async ({ page }) => {
+story('the deployments of a hostname are changed and added, and a conflict is shown', async ({ page }) => {
   const hostname = `${unique('lead')}.example.com`;
   const project = unique('shop');
   await ask('POST', '/v1/projects', { name: project });

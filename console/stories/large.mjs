@@ -1,14 +1,14 @@
-// A bucket of very many consumers, which was made before the product was started: c-000000 and so on, one of ten with the tag plan=gold.
+// A bucket with very many consumers, which the test created before it started the product: c-000000 and so on. Every tenth has the tag plan=gold.
 import assert from 'node:assert/strict';
 import { checked, need, open, story, type } from './lib.mjs';
 
 const name = need('GATEWRIGHT_CONSOLE_LARGE_BUCKET');
 const count = Number(need('GATEWRIGHT_CONSOLE_CONSUMERS'));
-/** The most elements that the page may have, however many consumers there are. */
-const mostElements = 300;
+/** The maximum number of elements of the page, however many consumers there are. */
+const maxElements = 300;
 const nameOf = (i) => `c-${String(i).padStart(6, '0')}`;
 
-/** Counts the elements of the page at every frame from now on, and how long each frame took. */
+/** Records the largest number of elements, and the duration of each frame from now on. */
 const watchFrames = (page) => page.evaluate(() => {
   window.seen = { elements: 0, frames: [] };
   let last = performance.now();
@@ -21,7 +21,7 @@ const watchFrames = (page) => page.evaluate(() => {
   requestAnimationFrame(look);
 });
 
-story(`${count} consumers are a page of few elements, which scrolls`, async ({ page }) => {
+story(`${count} consumers need few elements, and can be scrolled`, async ({ page }) => {
   await open(page, `/buckets/${name}/consumers`, 'Consumers');
   await page.locator('#main').getByText(`${count.toLocaleString('en-US')} consumers`, { exact: true }).waitFor();
   await page.getByRole('link', { name: nameOf(0) }).waitFor();
@@ -31,7 +31,7 @@ story(`${count} consumers are a page of few elements, which scrolls`, async ({ p
   const table = page.getByRole('table', { name: `Consumers of ${name}` });
   assert.equal(await table.getAttribute('aria-rowcount'), String(count + 1));
   await page.getByRole('link', { name: nameOf(0) }).hover();
-  // What the machine draws of a page at rest is what scrolling is compared with.
+  // Measure the frames of a page at rest, to compare scrolling with them.
   await watchFrames(page);
   await page.waitForTimeout(2_000);
   const rest = await page.evaluate(() => window.seen.frames.splice(0));
@@ -44,8 +44,8 @@ story(`${count} consumers are a page of few elements, which scrolls`, async ({ p
   }, undefined, { polling: 500 });
   const seen = await page.evaluate(() => window.seen);
   assert.ok(seen.frames.length > 10, `there were ${seen.frames.length} frames only`);
-  assert.ok(seen.elements <= mostElements, `the page has ${seen.elements} elements`);
-  // What a busy machine takes is no defect, so that it is told and not asserted. A refresh is a sixtieth of a second.
+  assert.ok(seen.elements <= maxElements, `the page has ${seen.elements} elements`);
+  // A busy machine is not a defect, so print this and do not assert it. A refresh is a sixtieth of a second.
   const within = (frames) => `${((frames.filter((f) => f <= 2000 / 60 + 1).length / frames.length) * 100).toFixed(1)} % of ${frames.length} frames within two refreshes`;
   console.log(`${count} consumers: at most ${seen.elements} elements; scrolling ${within(seen.frames)}, at rest ${within(rest)}`);
 

@@ -1,22 +1,22 @@
-// A slow line: answers that come late, or after those that were asked for later, or when the person has gone on.
+// A slow line: responses that come late, after the responses to later requests, or after the person has gone to another page.
 import assert from 'node:assert/strict';
-import { account, accountKey, ask, key, of, open, patience, said, signIn, story, unique } from './lib.mjs';
+import { account, accountKey, ask, key, of, open, timeout, said, signIn, story, unique } from './lib.mjs';
 
 /**
- * Holds back the answers of an address: begun is when the first is on its way back, and come lets them go, which ends when the page has it. answer makes one in the API's
- * place. The browser's own marks are not among what is passed on by itself.
+ * Holds back the responses of an address. begun resolves when the first response is on its way back. come releases the responses, and resolves when the page
+ * has them. answer replaces the response of the API. Playwright does not pass on the browser's own headers, so sec-fetch-site is set here.
  */
 async function held(page, pattern, { method = 'GET', answer } = {}) {
   let come, begun;
   const ends = [];
   const goes = new Promise((done) => (come = done));
-  const began = Promise.race([new Promise((done) => (begun = done)), new Promise((_, fail) => setTimeout(() => fail(new Error(`${method} ${pattern} is not asked`)), patience).unref())]);
+  const began = Promise.race([new Promise((done) => (begun = done)), new Promise((_, fail) => setTimeout(() => fail(new Error(`${method} ${pattern} is not asked`)), timeout).unref())]);
   const hold = async (route) => {
-    const with_ = answer ?? { response: await route.fetch({ headers: { ...(await route.request().allHeaders()), 'sec-fetch-site': 'same-origin' } }) };
+    const response = answer ?? { response: await route.fetch({ headers: { ...(await route.request().allHeaders()), 'sec-fetch-site': 'same-origin' } }) };
     begun();
     await goes;
-    // A page that has gone on has given it up.
-    await route.fulfill(with_).catch(() => {});
+    // The page may have aborted the request.
+    await route.fulfill(response).catch(() => {});
   };
   await page.route(pattern, (route) => {
     if (route.request().method() !== method) return route.fallback();
@@ -32,15 +32,15 @@ async function held(page, pattern, { method = 'GET', answer } = {}) {
   return { begun: began, come: over };
 }
 
-/** Waits until the page has dealt with what has come: what it does wrongly it has done then. */
+/** Waits until the page has handled what has come, so that a fault would be visible. */
 const frames = (page) => page.evaluate(async () => { for (let i = 0; i < 6; i++) await new Promise((done) => setTimeout(() => requestAnimationFrame(done), 20)); });
 
 const problem = (status, title) => ({ status, headers: { 'content-type': 'application/problem+json' }, body: JSON.stringify({ type: 'about:blank', title, status, detail: `${title}, says the API.` }) });
 const to = (page, hash) => page.evaluate((h) => { window.location.hash = h; }, hash);
 const name = (page) => page.getByRole('textbox', { name: 'Name', exact: true });
 
-/** Says yes to every question of the browser, and keeps them. */
-function agrees(page) {
+/** Accepts every dialog of the browser, and returns the list of their messages. */
+function acceptDialogs(page) {
   const asked = [];
   page.on('dialog', (dialog) => {
     asked.push(dialog.message());
@@ -49,9 +49,9 @@ function agrees(page) {
   return asked;
 }
 
-story('a change whose answer comes after its page was left is told, and leads nowhere', async ({ page }) => {
+story('a response that comes after its page was left is announced, and opens no page', async ({ page }) => {
   const bucket = unique('keys');
-  const asked = agrees(page);
+  const asked = acceptDialogs(page);
   for (const [answer, told] of [[undefined, `The key bucket ${bucket} is created.`], [problem(409, 'Conflict'), 'was not done: Conflict, says the API.']]) {
     await open(page, '/buckets?create=yes', 'Key buckets');
     await name(page).fill(bucket);
@@ -72,8 +72,8 @@ story('a change whose answer comes after its page was left is told, and leads no
   assert.equal(asked.filter((q) => q.includes('on its way')).length, 2, `who leaves what is on its way is asked: ${asked}`);
 });
 
-story('a dialog that was closed while its answer was on its way closes no other, and the list shows what came', async ({ page }) => {
-  agrees(page);
+story('the late response of a closed dialog closes no other dialog, and the list shows the change', async ({ page }) => {
+  acceptDialogs(page);
   const project = unique('shop');
   await ask('POST', `/v1/projects?accountName=${account}`, { name: project });
   for (const letter of ['A', 'B', 'C']) await ask('POST', of(`/projects/${project}/branches/main/variables`), { name: letter, value: letter, isSecret: false });
@@ -112,7 +112,7 @@ story('a dialog that was closed while its answer was on its way closes no other,
   assert.equal(lists, 0, 'a list that nobody sees is asked for');
 });
 
-story('a refusal of before the session began anew ends no session', async ({ page }) => {
+story('a late 401 from before a new sign-in does not end the session', async ({ page }) => {
   const project = unique('shop');
   await ask('POST', '/v1/projects', { name: project });
   const late = await held(page, '**/environments?*', { answer: problem(401, 'Unauthorized') });
@@ -129,7 +129,7 @@ story('a refusal of before the session began anew ends no session', async ({ pag
   assert.equal(await again.count(), 0);
 });
 
-story('who has signed out stays so, whatever comes late, and leaves nothing to who comes then', async ({ page }) => {
+story('after a sign-out, no late response signs in again, and the next key sees nothing of the last one', async ({ page }) => {
   const label = unique('gone');
   await ask('POST', of('/account-keys'), { label, scopes: ['key-buckets:read'] });
   await open(page, '/account-keys', 'Account keys');
@@ -151,8 +151,8 @@ story('who has signed out stays so, whatever comes late, and leaves nothing to w
   assert.equal(await page.getByRole('heading', { name: 'Revoked just now' }).count(), 0, 'another key sees what the last one has revoked');
 });
 
-story('what waits for the API is not asked by another key that signs in meanwhile', async ({ page }) => {
-  agrees(page);
+story('a request that waits after a 429 is not repeated with another key', async ({ page }) => {
+  acceptDialogs(page);
   await open(page, '/buckets?create=yes', 'Key buckets');
   await name(page).fill(unique('keys'));
   let posts = 0;
@@ -170,7 +170,7 @@ story('what waits for the API is not asked by another key that signs in meanwhil
   assert.equal(posts, 1, 'another key asks for what the last one has asked for');
 });
 
-story('a key that comes while nobody sees the page is not shown', async ({ page }) => {
+story('a key whose response comes while the page is hidden is not shown', async ({ page }) => {
   const bucket = unique('keys');
   await ask('POST', of('/key-buckets'), { name: bucket });
   await ask('POST', of(`/key-buckets/${bucket}/consumers?with-api-key=true`), { name: 'ada' });
@@ -192,7 +192,7 @@ story('a key that comes while nobody sees the page is not shown', async ({ page 
   await page.getByText(made.key).waitFor();
 });
 
-story('what is chosen in the finder stays chosen as more is found', async ({ page }) => {
+story('the chosen result of the finder stays chosen when more results come', async ({ page }) => {
   const word = unique('w');
   for (const p of [`a-${word}`, `b-${word}`]) await ask('POST', '/v1/projects', { name: p });
   await ask('POST', of('/key-buckets'), { name: `${word}-keys` });
@@ -208,7 +208,7 @@ story('what is chosen in the finder stays chosen as more is found', async ({ pag
   await page.getByRole('heading', { level: 1, name: `b-${word}` }).waitFor();
 });
 
-story('a conflict that is read yet is said, and asked for once', async ({ page }) => {
+story('while a conflict is being read the form is busy, and saves only once', async ({ page }) => {
   const bucket = unique('keys');
   await ask('POST', of('/key-buckets'), { name: bucket });
   await open(page, `/buckets/${bucket}`, bucket);
@@ -228,7 +228,7 @@ story('a conflict that is read yet is said, and asked for once', async ({ page }
   assert.equal(saves, 1);
 });
 
-story('a letter that is typed as a filter is applied is not lost', async ({ page }) => {
+story('a letter that is typed while a filter is applied is not lost', async ({ page }) => {
   const bucket = unique('keys');
   await ask('POST', of('/key-buckets'), { name: bucket });
   await open(page, '/buckets', 'Key buckets');

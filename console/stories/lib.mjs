@@ -1,32 +1,32 @@
-// What stories share: a browser, a page that is signed in and watched, an axe, and the API beside the page, by which a story makes what
-// it needs. The test in internal/system/consolestories starts the product and says where it is.
+// What the stories share: a browser, a page that is signed in and watched, axe, and requests to the API with which a story creates its data. The test in
+// internal/system/consolestories starts the product and sets the variables.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { chromium } from 'playwright-core';
 
-/** What the test that starts the product tells the stories. */
+/** Returns a variable that the test sets. */
 export const need = (name) => process.env[name] ?? assert.fail(`${name} is not set: make test-console sets it`);
 
-/** Where the API is, without a slash behind. */
+/** The URL of the API, without a slash at the end. */
 export const api = need('GATEWRIGHT_CONSOLE_API');
-/** The first key of the account, which may everything. It comes by a file, so that it stands in no list of processes. */
+/** The account key of the stories, which has full access. The test passes it in a file, so that no list of processes shows it. */
 export const key = readFileSync(need('GATEWRIGHT_CONSOLE_KEY_FILE'), 'utf8').trim();
 export const account = need('GATEWRIGHT_CONSOLE_ACCOUNT');
-/** Where a gateway serves what is deployed, for requests that stories make. */
+/** The URL of a gateway that serves deployments, for the requests of stories. */
 export const gateway = process.env.GATEWRIGHT_CONSOLE_GATEWAY ?? '';
 const chrome = need('GATEWRIGHT_CONSOLE_BROWSER');
 const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
-/** How long a page may take until it shows what it is waited for, in milliseconds: a busy machine is no defect. */
-export const patience = 20_000;
+/** The maximum time until a page shows what a story waits for, in milliseconds. It is long, because a busy machine is not a defect. */
+export const timeout = 20_000;
 
-/** A name that no other story has. */
+/** Returns a name that no other story uses. */
 export const unique = (word) => `${word}-${randomBytes(4).toString('hex')}`;
 
-/** Asks the API, and again after the wait that it names: stories that are told at the same time share a key, which has a rate. */
-export async function asked(path, init) {
+/** Sends a request to the API, and repeats it after a 429 when the wait is over: stories that run at the same time share a key, which has a rate limit. */
+export async function fetchAPI(path, init) {
   for (;;) {
     const response = await fetch(api + path, init);
     const wait = response.headers.get('retry-after');
@@ -36,23 +36,23 @@ export async function asked(path, init) {
   }
 }
 
-/** Asks the API with the first key, or another one, and gives the answer's body. It has to be well. */
+/** Sends a request to the API with the key of the stories or another one. It returns the body, and fails unless the request succeeds. */
 export async function ask(method, path, body, as = key) {
-  const response = await asked(path, { method, headers: { authorization: `Bearer ${as}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  const response = await fetchAPI(path, { method, headers: { authorization: `Bearer ${as}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
   const text = await response.text();
   assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
   return text === '' ? undefined : JSON.parse(text);
 }
 
-/** The path of something of the account: of(`/key-buckets/${name}`). */
+/** Returns a path below the account: of(`/key-buckets/${name}`). */
 export const of = (path) => `/v1/accounts/${account}${path}`;
 
-/** Makes an account key with these rights, such as { scopes: ['key-buckets:read'] }. */
+/** Creates an account key with these rights, such as { scopes: ['key-buckets:read'] }, and returns it. */
 export async function accountKey(rights) {
   return (await ask('POST', of('/account-keys'), { label: unique('story'), ...rights })).key;
 }
 
-/** Starts a browser. Its sandbox needs rights that containers and root do not have; pages are ours. */
+/** The flags of the browser. Its sandbox needs permissions that containers and root do not have. It loads only our own pages. */
 export const flags = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'];
 export const executablePath = chrome;
 
@@ -61,21 +61,22 @@ const browser = () => (started ??= chromium.launch({ executablePath, args: flags
 after(async () => (await started)?.close());
 
 /**
- * Tells a story: a person who is signed in, with the key that rights have, or the first one. what is asserted at the end of each: the policy of the page refused nothing,
- * no script failed, and the key stands in no address, no storage and no request but the one that exchanged it.
+ * Runs a story as a test. The person is signed in, with a new key that has rights, or with the key of the stories. At the end, every story checks that the
+ * content security policy has blocked nothing, that no script has failed, and that the key is in no address, in no storage, and in no request except the one
+ * that exchanges it for a session.
  */
-export function story(name, tell, { rights, viewport = { width: 1280, height: 860 }, signed = true } = {}) {
+export function story(name, run, { rights, viewport = { width: 1280, height: 860 }, signed = true } = {}) {
   test(name, { timeout: 240_000 }, async () => {
     const context = await (await browser()).newContext({ viewport, reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] });
-    context.setDefaultTimeout(patience);
+    context.setDefaultTimeout(timeout);
     const own = rights ? await accountKey(rights) : key;
     try {
       const watched = await watch(context, own);
       const page = await context.newPage();
-      await slowed(page);
-      routed(page);
+      await slowDown(page);
+      waitForRoutes(page);
       if (signed) await signIn(page, own);
-      await tell({ page, context, key: own });
+      await run({ page, context, key: own });
       await watched.check();
     } finally {
       await context.close();
@@ -83,22 +84,20 @@ export function story(name, tell, { rights, viewport = { width: 1280, height: 86
   });
 }
 
-/** By how many milliseconds each answer comes later than it would: none, but where somebody looks for stories that pass on a fast machine by luck. */
+/** The delay of each response in milliseconds. It is usually 0. Set it to find stories that pass only because a machine is fast. */
 const latency = Number(process.env.GATEWRIGHT_TEST_CONSOLE_SLOW ?? 0);
 const devtools = new WeakMap();
 
-/** Makes a page as slow as one on a busy machine behind a slow line, where latency says so. */
-async function slowed(page) {
+/** Makes a page as slow as on a busy machine with a slow line, if latency is set. */
+async function slowDown(page) {
   devtools.set(page, await page.context().newCDPSession(page));
   if (!latency) return;
   await offline(page, false);
   await devtools.get(page).send('Emulation.setCPUThrottlingRate', { rate: 4 });
 }
 
-/**
- * Has page.route end when it holds: Chromium tells a page that was just shown to ask by way of it, and carries out meanwhile what the page asks at once.
- */
-function routed(page) {
+/** Makes page.route wait until the route is active. A page that was just opened can send requests before Chromium applies a new route. */
+function waitForRoutes(page) {
   const route = page.route.bind(page);
   const probe = '/is-it-routed';
   page.route = async (...args) => {
@@ -111,22 +110,22 @@ function routed(page) {
   };
 }
 
-/** Takes the device of a page off the network, or brings it back. */
+/** Disconnects a page from the network, or connects it again. */
 export async function offline(page, offline) {
   await devtools.get(page).send('Network.enable');
   await devtools.get(page).send('Network.emulateNetworkConditions', { offline, latency, downloadThroughput: -1, uploadThroughput: -1 });
 }
 
-/** Watches all pages of a context. check fails for what should not have been. */
+/** Watches all pages of a context. check fails if one of the pages did something that it must not do. */
 export async function watch(context, secret) {
   const wrong = [];
-  await context.exposeBinding('tellViolation', (_, text) => wrong.push(`the policy refused ${text}`));
-  await context.addInitScript(() => document.addEventListener('securitypolicyviolation', (e) => window.tellViolation(`${e.violatedDirective}: ${e.blockedURI} ${e.sample}`)));
+  await context.exposeBinding('reportViolation', (_, text) => wrong.push(`the policy refused ${text}`));
+  await context.addInitScript(() => document.addEventListener('securitypolicyviolation', (e) => window.reportViolation(`${e.violatedDirective}: ${e.blockedURI} ${e.sample}`)));
   await context.addInitScript({ content: axe });
   context.on('page', (page) => {
     page.on('pageerror', (error) => wrong.push(`a script failed: ${error.stack}`));
     page.on('console', (message) => {
-      // Chromium tells there of every answer that is no success, which stories bring about.
+      // Chromium logs every failed response there, and stories cause such responses.
       if (['error', 'warning'].includes(message.type()) && !message.text().startsWith('Failed to load resource')) wrong.push(`the console says: ${message.text()}`);
       if (message.text().includes(secret)) wrong.push('the key is in the console');
     });
@@ -139,7 +138,7 @@ export async function watch(context, secret) {
     if (new URL(request.url()).origin !== new URL(api).origin && !request.url().startsWith('data:')) wrong.push(`a request left the origin: ${request.url()}`);
   });
   return {
-    /** What was wrong up to now; cleared by who has looked. */
+    /** What was wrong until now. A story that expects a fault clears it. */
     wrong,
     check: async () => {
       for (const page of context.pages()) {
@@ -168,7 +167,10 @@ export async function open(page, path, heading) {
   await page.getByRole('heading', { level: 1, name: heading, exact: typeof heading === 'string' }).waitFor();
 }
 
-/** Asks axe by day and by night, on a wide and on a narrow screen: nothing may be found; and nothing may be wider than the screen. */
+/**
+ * Checks the page with axe in the light and dark theme, on a wide and a narrow screen, and checks that nothing is wider than the screen and that the title has
+ * no name of a pattern.
+ */
 export async function checked(page, what = page.url()) {
   const size = page.viewportSize();
   for (const width of [1280, 320]) {
@@ -187,11 +189,14 @@ export async function checked(page, what = page.url()) {
   await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
   await page.setViewportSize(size);
   assert.doesNotMatch(await page.title(), /:\w/, `the window of ${what} has a name of a pattern in its title, and not what it stands for`);
-  // The test that tells all stories asks whether each page was looked at.
+  // The test checks with this file that a story has checked each page.
   if (process.env.GATEWRIGHT_CONSOLE_CHECKED) appendFileSync(process.env.GATEWRIGHT_CONSOLE_CHECKED, `${new URL(page.url()).hash.replace(/^#/, '').split('?')[0] || '/'}\n`);
 }
 
-/** Walks by Tab until what has the focus has this accessible name, and fails where it is not reached, or where the focus can't be seen. */
+/**
+ * Presses Tab until an element with this accessible name has the focus. It fails if no such element gets the focus within most presses, or if the focus is
+ * invisible.
+ */
 export async function tabTo(page, name, most = 80) {
   const seen = [];
   for (let i = 0; i < most; i++) {
@@ -213,8 +218,8 @@ export async function tabTo(page, name, most = 80) {
 }
 
 /**
- * Types into the field that has the focus, once one has it and it has settled there: a form that was just opened, or refused, moves it a
- * frame later than it shows, and a person looks before they type. In a list of choices, the one that begins so is chosen.
+ * Types into the focused field, after the focus has stayed there for some frames: a form that was just opened or refused moves the focus one frame after it is
+ * shown, and a person looks before typing. In a select element, this chooses the option that begins with the text.
  */
 export async function type(page, text) {
   await settled(page);
@@ -226,17 +231,17 @@ export async function type(page, text) {
   assert.ok(value === undefined || value.includes(text), `${JSON.stringify(text)} was typed, and the field ${name} holds ${JSON.stringify(value)}`);
 }
 
-/** Types instead of what the field that has the focus holds. */
+/** Replaces the content of the focused field. */
 export async function retype(page, text) {
   await settled(page);
   await page.keyboard.press('Control+a');
   await type(page, text);
 }
 
-/** Waits until something that is typed into has had the focus for some frames. */
+/** Waits until an input field has had the focus for four frames. */
 async function settled(page) {
-  const where = await page.evaluate(async (patience) => {
-    const end = performance.now() + patience;
+  const where = await page.evaluate(async (timeout) => {
+    const end = performance.now() + timeout;
     let last, frames = 0;
     while (frames < 4 && performance.now() < end) {
       const now = document.activeElement;
@@ -246,11 +251,11 @@ async function settled(page) {
       await new Promise(requestAnimationFrame);
     }
     return frames < 4 ? last.outerHTML.slice(0, 200) : '';
-  }, patience);
+  }, timeout);
   assert.equal(where, '', 'nothing that is typed into has the focus');
 }
 
-/** Waits until what a screen reader is told holds a text. */
+/** Waits until the announcement for screen readers contains a text. */
 export async function said(page, text) {
   await page.locator('[role=status][aria-live=polite]').filter({ hasText: text }).waitFor({ state: 'attached' });
 }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { ask, checked, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 const press = (page) => page.keyboard.press('Enter');
-const top = (page) => page.evaluate(() => document.querySelector('h1').focus());
+const focusHeading = (page) => page.evaluate(() => document.querySelector('h1').focus());
 
-/** Makes a metering bucket with a plan. */
+/** Creates a metering bucket with a plan. */
 async function bucketWithPlan(label = 'Small') {
   const { id } = await ask('POST', '/v1/metering');
   const plan = await ask('POST', `/v1/metering/${id}/plans`, { label, planExternalId: 'price_small', meters: { requests: { max: 1000 } } });
@@ -29,7 +29,7 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await checked(page, 'an empty metering bucket');
 
   await tabTo(page, 'Create a plan');
-  await press(page); // the form begins at its label
+  await press(page); // the field for the label has the focus
   await type(page, 'Small');
   await tabTo(page, /^External id/);
   await type(page, 'price_small');
@@ -53,7 +53,7 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   const [plan] = (await ask('GET', `/v1/metering/${id}/plans`)).data;
   assert.deepEqual(Object.fromEntries(Object.entries(plan.meters).map(([k, m]) => [k, m.max])), { requests: 9007199254740991, computeUnits: 50 });
 
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, 'Edit the plan Small');
   await press(page);
   await page.getByLabel(/^Label/).first().waitFor();
@@ -61,7 +61,7 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await press(page);
   await said(page, 'The plan Little is saved.');
 
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, 'Create a subscription');
   await press(page);
   await type(page, 'acme');
@@ -91,14 +91,14 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await said(page, 'The subscription of acme is saved.');
   await page.locator('td.numeric').getByText('25', { exact: true }).waitFor();
 
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, /^An instant of the period/);
   await type(page, '1999-01-01T00:00:00Z');
   await press(page);
   await page.locator('main .problem').waitFor();
   assert.match(page.url(), /period=1999/);
   await checked(page, 'a period that is none');
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, 'Delete');
   await press(page);
   await tabTo(page, /^Its name/);
@@ -106,14 +106,14 @@ story('a metering bucket, a plan and a subscription are made, changed and delete
   await press(page);
   await page.getByText('No subscription yet').waitFor();
 
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, 'Delete the plan Little');
   await press(page);
   await tabTo(page, /^Its name/);
   await type(page, 'Little');
   await press(page);
   await page.getByText('No plan yet').waitFor();
-  await top(page);
+  await focusHeading(page);
   await tabTo(page, 'Delete');
   await press(page);
   await page.getByText('0 plans and 0 subscriptions').waitFor();
@@ -156,7 +156,7 @@ story('a plan and a subscription that others have changed meanwhile are shown in
   assert.equal((await ask('GET', path)).status, 'paused');
 });
 
-story('texts of others are texts in plans and subscriptions, and a key that may only read is offered no change', async ({ page }) => {
+story('hostile text of plans and subscriptions is shown as text, and a key that may only read is offered no change', async ({ page }) => {
   const evil = '<img src=x onerror=alert(1)> \u202Etxt.exe ${1}';
   page.on('dialog', () => assert.fail('a script ran'));
   const made = await bucketWithPlan(evil);

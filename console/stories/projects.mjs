@@ -8,7 +8,7 @@ const project = async () => {
 };
 const variables = (name, branch) => of(`/projects/${name}/branches/${encodeURIComponent(branch)}/variables`);
 
-story('a project with an environment is made, and deleted with all that is in it', async ({ page }) => {
+story('a project with an environment is created, and deleted with its environment', async ({ page }) => {
   const name = unique('shop');
   await open(page, '/projects', 'Projects');
   await page.keyboard.press('n');
@@ -93,7 +93,7 @@ story('variables are made, changed and deleted; a secret is never shown', async 
   assert.deepEqual((await ask('GET', variables(name, branch))).data.map((v) => v.name), ['UPSTREAM_TOKEN']);
 });
 
-story('a key of one project that may only read sees that project, and no button', async ({ page }) => {
+story('a key of another project that may only read sees no project and no button', async ({ page }) => {
   await open(page, '/projects', 'Projects');
   await page.getByText('No project yet').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Create a project' }).count(), 0);

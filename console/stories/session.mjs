@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { accountKey, api, ask, checked, executablePath, flags, key, of, open, said, signIn, story, unique, watch } from './lib.mjs';
 
-story('who is not signed in sees a form, and a wrong key says so', async ({ page }) => {
+story('a person who is not signed in sees a form, which reports a wrong key', async ({ page }) => {
   await page.goto(`${api}/console#/buckets`);
   const field = page.getByLabel('Account key');
   await field.waitFor();
@@ -39,7 +39,7 @@ story('signing out ends the session in every tab, for good', async ({ page, cont
   await page.getByRole('navigation', { name: 'Pages' }).waitFor();
 });
 
-story('a session that ends in mid-work loses nothing that was typed', async ({ page }) => {
+story('when a session ends, nothing that was typed is lost', async ({ page }) => {
   const name = unique('keys');
   await open(page, '/buckets?create=yes', 'Key buckets');
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill(name);
@@ -50,12 +50,12 @@ story('a session that ends in mid-work loses nothing that was typed', async ({ p
   await checked(page, 'the form over a page');
   await page.getByLabel('Account key').fill(key);
   await page.keyboard.press('Enter');
-  // The request that was refused is made again, and the bucket once.
+  // The refused request is repeated, and creates the bucket only once.
   await page.getByRole('heading', { level: 1, name }).waitFor();
   assert.equal((await ask('GET', of('/key-buckets'))).data.filter((b) => b.name === name).length, 1);
 });
 
-story('another key begins anew, and repeats nothing of the last one', async ({ page }) => {
+story('another key starts a new session, and repeats no request of the last key', async ({ page }) => {
   const name = unique('keys');
   const reader = await accountKey({ scopes: ['key-buckets:read'] });
   await open(page, '/buckets?create=yes', 'Key buckets');
@@ -72,7 +72,7 @@ story('another key begins anew, and repeats nothing of the last one', async ({ p
   await assert.rejects(ask('GET', of(`/key-buckets/${name}`)), /404/);
 });
 
-story('the page of what there is', async ({ page }) => {
+story('the overview, the shortcuts, the theme and an unknown address', async ({ page }) => {
   await open(page, '/', 'Overview');
   await page.getByRole('table', { name: 'What happened lately' }).waitFor();
   await checked(page, 'the overview');
@@ -95,7 +95,7 @@ story('the page of what there is', async ({ page }) => {
   await checked(page, 'no such page');
 });
 
-test('a planted key is in nothing that the browser keeps', { timeout: 240_000 }, async () => {
+test('the browser stores the key in no file', { timeout: 240_000 }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'console-'));
   try {
     const context = await chromium.launchPersistentContext(folder, { executablePath, args: flags });
@@ -117,7 +117,7 @@ test('a planted key is in nothing that the browser keeps', { timeout: 240_000 },
   }
 });
 
-story('who does nothing is asked before the session ends, and stays by a word', async ({ page }) => {
+story('an inactive person is asked before the session ends, and can stay', async ({ page }) => {
   let stays = 0;
   const now = await page.evaluate(() => fetch('v1/session').then((r) => r.json()));
   await page.route('**/v1/session', (route) => {

@@ -3,7 +3,7 @@ import { account, ask, checked, of, offline, open, signIn, story, unique } from 
 
 const list = '**/key-buckets?*';
 const lists = '**/key-buckets';
-/** Has a request carried out whose answer the page does not get. The browser's own marks are not among what is passed on by itself. */
+/** Sends a request to the API, but the page does not get the response. Playwright does not pass on the browser's own headers, so sec-fetch-site is set here. */
 const carryOut = async (route) => assert.ok((await route.fetch({ headers: { ...(await route.request().allHeaders()), 'sec-fetch-site': 'same-origin' } })).ok());
 const problem = (status, title, headers = {}) => ({ status, headers: { 'content-type': 'application/problem+json', ...headers }, body: JSON.stringify({ type: 'about:blank', title, status, detail: `${title}, says the API.`, trace: { requestId: 'req-1' } }) });
 
@@ -14,7 +14,7 @@ for (const [what, answer, text] of [
   ['a cut answer', (route) => route.fulfill({ status: 200, contentType: 'application/json', body: '{"data":[{"na' }), 'The answer was cut'],
   ['403', (route) => route.fulfill(problem(403, 'Forbidden')), 'This key may not do that'],
 ]) {
-  story(`${what} is told, and the list comes when it is asked again`, async ({ page }) => {
+  story(`${what} is reported, and the list is shown after another try`, async ({ page }) => {
     const name = unique('keys');
     await ask('POST', of('/key-buckets'), { name });
     for (const pattern of [list, lists]) await page.route(pattern, answer);
@@ -28,7 +28,7 @@ for (const [what, answer, text] of [
   });
 }
 
-story('a page whose code did not come is shown when the device is online again', async ({ page }) => {
+story('a page whose code could not be loaded is shown when the device is online again', async ({ page }) => {
   await open(page, '/', 'Overview');
   await offline(page, true);
   await page.evaluate(() => (window.location.hash = '#/client-cas'));
@@ -38,10 +38,10 @@ story('a page whose code did not come is shown when the device is online again',
   await page.getByRole('heading', { level: 1, name: 'Client CAs' }).waitFor();
 });
 
-story('the API asks to wait, and is asked again when it said', async ({ page }) => {
+story('after a 429 the request is repeated when the wait is over', async ({ page }) => {
   const shown = page.getByRole('searchbox').or(page.getByText('No key bucket yet')).first();
   await open(page, '/buckets', 'Key buckets');
-  await shown.waitFor(); // what the page before this one has asked for is over: its lists have the same address
+  await shown.waitFor(); // the requests of the earlier page have ended; its lists have the same address
   let asked = 0;
   for (const pattern of [list, lists]) await page.route(pattern, (route) => (asked++ === 0 ? route.fulfill(problem(429, 'Too Many Requests', { 'retry-after': '5' })) : route.continue()));
   await page.reload({ waitUntil: 'commit' });
@@ -50,7 +50,7 @@ story('the API asks to wait, and is asked again when it said', async ({ page }) 
   assert.equal(asked, 2);
 });
 
-story('a change whose answer was cut is repeated as the same change', async ({ page }) => {
+story('a change whose response was lost is repeated as the same change', async ({ page }) => {
   const name = unique('keys');
   const keys = [];
   await open(page, '/buckets?create=yes', 'Key buckets');
@@ -58,7 +58,7 @@ story('a change whose answer was cut is repeated as the same change', async ({ p
     if (route.request().method() !== 'POST') return route.continue();
     keys.push(route.request().headers()['idempotency-key']);
     if (keys.length > 1) return route.continue();
-    // It is carried out, and the answer does not come back.
+    // The API carries out the request, but the response is lost.
     await carryOut(route);
     return route.abort('connectionreset');
   });
@@ -71,7 +71,7 @@ story('a change whose answer was cut is repeated as the same change', async ({ p
   assert.ok(keys[0] && keys[0] === keys[1], 'the repeat is another change');
 });
 
-story('a removal whose answer was cut is done, and not an error', async ({ page }) => {
+story('a repeated deletion whose first response was lost succeeds', async ({ page }) => {
   const name = unique('keys');
   await ask('POST', of('/key-buckets'), { name });
   await open(page, `/buckets/${name}`, name);
@@ -90,7 +90,7 @@ story('a removal whose answer was cut is done, and not an error', async ({ page 
   await page.getByRole('heading', { level: 1, name: 'Key buckets' }).waitFor();
 });
 
-story('offline it says so, and what was there stays', async ({ page }) => {
+story('an offline device is reported, and the page stays', async ({ page }) => {
   const name = unique('keys');
   await ask('POST', of('/key-buckets'), { name });
   await open(page, `/buckets/${name}`, name);
@@ -107,7 +107,7 @@ story('offline it says so, and what was there stays', async ({ page }) => {
   assert.equal((await ask('GET', of(`/key-buckets/${name}`))).description, 'Written on a train');
 });
 
-story('what is typed and not saved is asked about before it goes', async ({ page }) => {
+story('the browser asks before unsaved input is discarded', async ({ page }) => {
   const answers = [false, true];
   const asked = [];
   page.on('dialog', (dialog) => {
@@ -123,12 +123,12 @@ story('what is typed and not saved is asked about before it goes', async ({ page
   assert.equal(asked.length, 2);
 });
 
-story('a page that is left before its code has come has the next one take the focus', async ({ page, key }) => {
+story('the next page gets the focus if the first one is left before its code is loaded', async ({ page, key }) => {
   let comes;
   const late = new Promise((resolve) => (comes = resolve));
   await page.route('**/chunk-*.js', async (route) => {
     const response = await route.fetch();
-    if ((await response.text()).includes('What this key may')) await late; // the overview's own
+    if ((await response.text()).includes('What this key may')) await late; // only the overview has this text
     await route.fulfill({ response });
   });
   await signIn(page, key);
@@ -139,7 +139,7 @@ story('a page that is left before its code has come has the next one take the fo
   comes();
 }, { signed: false });
 
-story('a list that can’t be read anew stays, and is not doubled when it is tried again', async ({ page }) => {
+story('a list that cannot be read again stays, and has no duplicates after another try', async ({ page }) => {
   const name = unique('shop');
   await ask('POST', `/v1/projects?accountName=${account}`, { name });
   const variables = of(`/projects/${name}/branches/main/variables`);
@@ -152,7 +152,7 @@ story('a list that can’t be read anew stays, and is not doubled when it is tri
   await page.getByRole('alert').filter({ hasText: 'Service Unavailable' }).waitFor();
   await page.unrouteAll();
   await page.getByRole('button', { name: 'Try again' }).click();
-  // The alert goes as the list is asked for, and the list comes when it is answered.
+  // The alert disappears when the request is sent. The list changes when its response comes.
   await page.getByRole('rowheader', { name: 'B', exact: true }).waitFor({ state: 'detached' });
   assert.deepEqual(await page.locator('tbody th').allTextContents(), ['A']);
   assert.equal(await page.getByRole('alert').count(), 0);

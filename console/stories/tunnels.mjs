@@ -4,13 +4,13 @@ import { api, ask, checked, key, of, open, retype, said, story, tabTo, type, uni
 const press = (page) => page.keyboard.press('Enter');
 const configuration = (id) => of(`/tunnels/${id}/services-configuration`);
 
-/** Whether something secret is in what the browser keeps, or in the address. */
+/** Reports whether a secret is in the storage of the browser or in the address. */
 const kept = (page, secret) => page.evaluate((s) => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state, location.href]).includes(s), secret);
 
 story('a tunnel is created, given services, gets another token and is deleted, by the keyboard alone', async ({ page }) => {
   const name = unique('t').slice(0, 24);
   const project = unique('shop');
-  // Names of services are one tunnel's in the account.
+  // The name of a service is unique in the account.
   const service = unique('stock');
   await ask('POST', '/v1/projects', { name: project });
   await open(page, '/tunnels', 'Tunnels');
@@ -93,7 +93,7 @@ story('a tunnel is created, given services, gets another token and is deleted, b
   await assert.rejects(ask('GET', of(`/tunnels/${id}`)), /404/);
 });
 
-story('services that somebody else has changed meanwhile are shown beside mine', async ({ page }) => {
+story('conflicting configurations of services are both shown', async ({ page }) => {
   const { tunnelId: id, name } = await ask('POST', of('/tunnels'), { name: unique('c').slice(0, 24) });
   const put = (services) => ask('PUT', configuration(id), { version: 1, services: services.map((s) => ({ name: s, endpoint: `http://${s}`, configurations: [] })) });
   const words = ['a', 'b', 'c'].map((w) => unique(w).slice(0, 24));
@@ -122,7 +122,7 @@ story('a key that may only read tunnels is offered no change', async ({ page }) 
   assert.ok(page.url().includes(id) && api.length > 0);
 }, { rights: { scopes: ['tunnels:read'] } });
 
-story('hostile texts and a filter, on the list and in the form of services', async ({ page }) => {
+story('hostile text in the filter and in the form of services', async ({ page }) => {
   const { tunnelId: id, name } = await ask('POST', of('/tunnels'), { name: unique('h').slice(0, 24) });
   page.on('dialog', () => assert.fail('a script ran'));
   await open(page, `/tunnels?find=${name}`, 'Tunnels');
