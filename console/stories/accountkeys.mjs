@@ -37,7 +37,7 @@ story('an account key is created, shown once and revoked by the keyboard alone',
   const days = (new Date(made.expiresOn) - Date.now()) / 86_400_000;
   assert.ok(days > 29 && days < 31, `it ends in ${days} days`);
   await page.keyboard.press('Escape');
-  assert.equal(await page.getByRole('dialog').count(), 1, 'Escape loses the key for good');
+  assert.equal(await page.getByRole('dialog').count(), 1, 'Escape closed the dialog, which loses the key');
   await tabTo(page, 'Show');
   await page.keyboard.press('Enter');
   await page.getByText(/^gwa_/).waitFor();

@@ -94,8 +94,8 @@ test('the console is shown in no frame, and a window that another page opens doe
     }, `${api}/console`);
     const window = await opened;
     await window.getByRole('navigation', { name: 'Pages' }).waitFor();
-    assert.equal(await window.evaluate(() => window.opener), null, 'the console sees who has opened it');
-    assert.equal(reached, 'cut', 'who has opened the console holds its window');
+    assert.equal(await window.evaluate(() => window.opener), null, 'the console can reach the page that opened it');
+    assert.equal(reached, 'cut', 'the page that opened the console can reach its window');
   });
 });
 

@@ -93,7 +93,7 @@ story('older records come page by page', async ({ page }) => {
   await page.getByRole('button', { name: 'Load older ones' }).click();
   await row(page, `${name}-0`).waitFor();
   const own = (await page.locator('tbody tr td:nth-child(5)').allTextContents()).filter((t) => t.includes(name));
-  assert.deepEqual(own, Array.from({ length: 110 }, (_, i) => `consumer ${name}-${109 - i}`), 'a record is left out, stands there twice, or in another order');
+  assert.deepEqual(own, Array.from({ length: 110 }, (_, i) => `consumer ${name}-${109 - i}`), 'a record is missing, occurs twice, or is in the wrong order');
 });
 
 story('a key that may not read the log is not offered it', async ({ page }) => {

@@ -51,7 +51,7 @@ story('a bucket is created, changed and deleted by the keyboard alone', async ({
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'Key buckets' }).waitFor();
   const gone = await fetch(new URL(of(`/key-buckets/${name}`), page.url())).then((r) => r.status);
-  assert.equal(gone, 401, 'the API answers without a session of its own');
+  assert.equal(gone, 401, 'the API accepts a request without a session');
   await assert.rejects(ask('GET', of(`/key-buckets/${name}`)), /404/);
 });
 

@@ -100,7 +100,7 @@ story('conflicting edits of a consumer are both shown', async ({ page }) => {
   await page.getByRole('dialog', { name: 'The consumer acme has changed meanwhile' }).waitFor();
   await page.getByRole('cell', { name: '"tenant": 9' }).waitFor();
   await checked(page, 'two versions of a consumer');
-  assert.equal((await ask('GET', `${path}/acme`)).metadata.tenant, 9, 'it was written over before anybody chose');
+  assert.equal((await ask('GET', `${path}/acme`)).metadata.tenant, 9, 'the other version was replaced before the person chose');
   await page.getByRole('button', { name: 'Save mine over it' }).click();
   await said(page, 'is saved');
   assert.equal((await ask('GET', `${path}/acme`)).metadata.tenant, 8);
@@ -285,7 +285,7 @@ story('in a bucket without retrievable keys, keys are shown once and cannot be r
   await page.getByRole('button', { name: 'Create', exact: true }).click();
   await page.getByText('It is shown here and never again').waitFor();
   await page.keyboard.press('Escape');
-  assert.equal(await page.getByRole('dialog', { name: 'The new key' }).count(), 1, 'Escape loses the key for good');
+  assert.equal(await page.getByRole('dialog', { name: 'The new key' }).count(), 1, 'Escape closed the dialog, which loses the key');
   await page.getByRole('button', { name: 'Done' }).click();
   assert.equal(await page.getByRole('button', { name: /^Reveal/ }).count(), 0);
 });

@@ -82,7 +82,7 @@ story('a deployment is built again, rolled back and deleted by the keyboard', as
   await page.getByRole('heading', { level: 1, name }).waitFor();
   const history = page.getByRole('table', { name: 'Builds that were served' });
   await history.getByText('c0ffee1').waitFor();
-  assert.equal(await page.getByRole('button', { name: /^Roll back/ }).count(), 0, 'there is nothing to return to');
+  assert.equal(await page.getByRole('button', { name: /^Roll back/ }).count(), 0, 'a rollback is offered without an earlier build');
   await checked(page, 'a deployment');
 
   await tabTo(page, 'Deploy again');
@@ -152,7 +152,7 @@ story('a running build is followed, but not while the page is hidden', async ({ 
   await said(page, 'The build has succeeded.');
   const ended = asked;
   await page.waitForTimeout(4500);
-  assert.ok(asked <= ended + 1, 'a build that has ended is asked for');
+  assert.ok(asked <= ended + 1, 'a build that has ended is read again');
 });
 
 story('the errors of a build are shown in their source', async ({ page }) => {
@@ -297,13 +297,13 @@ story('live traffic shows which policy refused a call, and moves neither the foc
   await said(page, 'Paused.');
   comes();
   await page.waitForTimeout(3000);
-  assert.equal(asked, before, 'a page that is paused asks on');
+  assert.equal(asked, before, 'a paused page sends requests');
   assert.equal(await row(111).count(), 0);
   // A request that the person waits for is sent once, however long it takes.
   hold();
   await page.getByRole('button', { name: 'Paused: go on' }).click();
   await page.waitForTimeout(2500);
-  assert.equal(asked, before + 1, 'what somebody waits for is asked anew by the timer');
+  assert.equal(asked, before + 1, 'the timer repeats a request that the person waits for');
   comes();
   await row(111).waitFor();
   cut = true;
@@ -320,7 +320,7 @@ story('live traffic shows which policy refused a call, and moves neither the foc
   comes();
   before = asked;
   await page.waitForTimeout(3000);
-  assert.equal(asked, before, 'a page that was left asks on');
+  assert.equal(asked, before, 'a page that was left sends requests');
 });
 
 story('charts have a table of their numbers, and the range is in the address', async ({ page }) => {
@@ -412,7 +412,7 @@ story('after a cut connection the repeat is the same change, and a missing deplo
   await dialog.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('heading', { level: 1, name: /^Build / }).waitFor();
   assert.equal(keys.length, 2);
-  assert.equal(keys[0], keys[1], 'the repeat is another change');
+  assert.equal(keys[0], keys[1], 'the repeat has no or another Idempotency-Key');
   await page.goto(`${page.url().split('#')[0]}#/deployments/no-such-deployment`);
   await page.getByRole('alert').filter({ hasText: 'out of this key’s reach' }).waitFor();
 });

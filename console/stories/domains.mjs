@@ -67,7 +67,7 @@ story('a custom domain is added, verified, given a certificate and deleted, by t
   const proof = (await read(hostname)).ownershipVerification;
   await page.getByText(proof.value).waitFor();
   await checked(page, 'a custom domain that is not proven');
-  assert.equal(await page.getByRole('button', { name: /Upload/ }).count(), 0, 'a certificate is asked for before the hostname is proven');
+  assert.equal(await page.getByRole('button', { name: /Upload/ }).count(), 0, 'a certificate can be uploaded before the hostname is verified');
 
   await tabTo(page, 'Copy the value of the TXT record');
   await press(page);
@@ -105,7 +105,7 @@ story('a custom domain is added, verified, given a certificate and deleted, by t
   await press(page);
   await said(page, 'within 5 seconds');
   await page.getByText('ends soon').waitFor();
-  assert.ok(!(await holds(page, secret)), 'the key is there after it was sent');
+  assert.ok(!(await holds(page, secret)), 'the key is in the page, the browser or the address after it was sent');
   await checked(page, 'a custom domain with a certificate');
   assert.equal((await read(hostname)).certificate.source, 'uploaded');
   await page.evaluate(() => document.querySelector('h1').focus());

@@ -1,6 +1,6 @@
 // A slow line: responses that come late, after the responses to later requests, or after the person has gone to another page.
 import assert from 'node:assert/strict';
-import { account, accountKey, ask, key, of, open, timeout, said, signIn, story, unique } from './lib.mjs';
+import { account, accountKey, ask, key, of, open, said, signIn, story, timeout, unique } from './lib.mjs';
 
 /**
  * Holds back the responses of an address. begun resolves when the first response is on its way back. come releases the responses, and resolves when the page
@@ -64,12 +64,12 @@ story('a response that comes after its page was left is announced, and opens no 
     await made.come();
     await said(page, told);
     await frames(page);
-    assert.match(page.url(), /#\/tunnels\?create=yes$/, 'the answer leads away from another page');
+    assert.match(page.url(), /#\/tunnels\?create=yes$/, 'the response has opened another page');
     assert.equal(await name(page).inputValue(), 'half-typed');
     await page.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('dialog').waitFor({ state: 'detached' });
   }
-  assert.equal(asked.filter((q) => q.includes('on its way')).length, 2, `who leaves what is on its way is asked: ${asked}`);
+  assert.equal(asked.filter((q) => q.includes('on its way')).length, 2, `questions about leaving a change that is on its way = ${asked}, want 2`);
 });
 
 story('the late response of a closed dialog closes no other dialog, and the list shows the change', async ({ page }) => {
@@ -109,7 +109,7 @@ story('the late response of a closed dialog closes no other dialog, and the list
   await third.come();
   await said(page, 'The variable C is deleted.');
   await frames(page);
-  assert.equal(lists, 0, 'a list that nobody sees is asked for');
+  assert.equal(lists, 0, 'a list that is not shown is read');
 });
 
 story('a late 401 from before a new sign-in does not end the session', async ({ page }) => {
@@ -143,12 +143,12 @@ story('after a sign-out, no late response signs in again, and the next key sees 
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('You have signed out.').waitFor();
   await late.come();
-  assert.equal(await page.getByRole('navigation', { name: 'Pages' }).count(), 0, 'a late answer shows the console to who has signed out');
+  assert.equal(await page.getByRole('navigation', { name: 'Pages' }).count(), 0, 'a late response shows the console after the sign-out');
   await page.getByText('You have signed out.').waitFor();
   await page.getByLabel('Account key').fill(await accountKey({ scopes: 'all' }));
   await page.keyboard.press('Enter');
   await page.getByRole('table', { name: 'Account keys' }).waitFor();
-  assert.equal(await page.getByRole('heading', { name: 'Revoked just now' }).count(), 0, 'another key sees what the last one has revoked');
+  assert.equal(await page.getByRole('heading', { name: 'Revoked just now' }).count(), 0, 'another key sees the keys that the last one has revoked');
 });
 
 story('a request that waits after a 429 is not repeated with another key', async ({ page }) => {
@@ -167,7 +167,7 @@ story('a request that waits after a 429 is not repeated with another key', async
   await page.keyboard.press('Enter');
   await page.getByRole('navigation', { name: 'Pages' }).waitFor();
   await page.waitForTimeout(4_000);
-  assert.equal(posts, 1, 'another key asks for what the last one has asked for');
+  assert.equal(posts, 1, 'the request of the last key is repeated with another key');
 });
 
 story('a key whose response comes while the page is hidden is not shown', async ({ page }) => {
@@ -187,7 +187,7 @@ story('a key whose response comes while the page is hidden is not shown', async 
   await late.come();
   await page.locator('output').waitFor();
   await hidden(false);
-  assert.ok(!(await page.content()).includes(made.key), 'the key is shown to whoever comes to the tab');
+  assert.ok(!(await page.content()).includes(made.key), 'the key is shown in a tab that was hidden');
   await page.getByRole('button', { name: 'Show' }).click();
   await page.getByText(made.key).waitFor();
 });

@@ -119,7 +119,7 @@ export async function offline(page, offline) {
 /** Watches all pages of a context. check fails if one of the pages did something that it must not do. */
 export async function watch(context, secret) {
   const wrong = [];
-  await context.exposeBinding('reportViolation', (_, text) => wrong.push(`the policy refused ${text}`));
+  await context.exposeBinding('reportViolation', (_, text) => wrong.push(`the content security policy blocked ${text}`));
   await context.addInitScript(() => document.addEventListener('securitypolicyviolation', (e) => window.reportViolation(`${e.violatedDirective}: ${e.blockedURI} ${e.sample}`)));
   await context.addInitScript({ content: axe });
   context.on('page', (page) => {
@@ -252,7 +252,7 @@ async function settled(page) {
     }
     return frames < 4 ? last.outerHTML.slice(0, 200) : '';
   }, timeout);
-  assert.equal(where, '', 'nothing that is typed into has the focus');
+  assert.equal(where, '', 'no input field has kept the focus');
 }
 
 /** Waits until the announcement for screen readers contains a text. */

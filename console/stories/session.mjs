@@ -31,7 +31,7 @@ story('signing out ends the session in every tab, for good', async ({ page, cont
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByText('You have signed out.').waitFor();
   await other.getByText('You have signed out in another tab.').waitFor();
-  assert.equal(await other.getByRole('heading', { name: 'Key buckets' }).count(), 0, 'what was shown stays');
+  assert.equal(await other.getByRole('heading', { name: 'Key buckets' }).count(), 0, 'the page is still shown after the sign-out');
   await other.reload();
   await other.getByLabel('Account key').waitFor();
   await other.getByLabel('Account key').fill(key);
@@ -90,7 +90,7 @@ story('the overview, the shortcuts, the theme and an unknown address', async ({ 
   const chosen = await tokens();
   await page.getByLabel('Look').selectOption('system');
   await page.emulateMedia({ colorScheme: 'dark' });
-  assert.deepEqual(await tokens(), chosen, 'dark by choice is another dark than the system’s');
+  assert.deepEqual(await tokens(), chosen, 'the chosen dark theme has other colors than the dark theme of the system');
   await open(page, '/nowhere/at/all', 'No such page');
   await checked(page, 'no such page');
 });

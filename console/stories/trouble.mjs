@@ -68,7 +68,7 @@ story('a change whose response was lost is repeated as the same change', async (
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('heading', { level: 1, name }).waitFor();
   assert.equal(keys.length, 2);
-  assert.ok(keys[0] && keys[0] === keys[1], 'the repeat is another change');
+  assert.ok(keys[0] && keys[0] === keys[1], 'the repeat has no or another Idempotency-Key');
 });
 
 story('a repeated deletion whose first response was lost succeeds', async ({ page }) => {

@@ -106,7 +106,7 @@ story('conflicting configurations of services are both shown', async ({ page }) 
   await page.getByRole('dialog', { name: 'The configuration has changed meanwhile' }).waitFor();
   await page.getByText(`${words[2]} → http://${words[2]}`).waitFor();
   await checked(page, 'two configurations');
-  assert.equal((await ask('GET', configuration(id))).services[0].name, words[2], 'mine is written before it is chosen');
+  assert.equal((await ask('GET', configuration(id))).services[0].name, words[2], 'the other version was replaced before the person chose');
   await page.getByRole('button', { name: 'Save mine over it' }).click();
   await said(page, 'is saved');
   assert.equal((await ask('GET', configuration(id))).services[0].name, words[1]);

@@ -43,8 +43,8 @@ export const idleField = "Gatewright-Idle";
 export const base = new URL("../", import.meta.url);
 
 /**
- * The sender of a request: who is the key that is signed in, or "" if none is. turn is the number of times that a session had begun or ended here before the
- * request.
+ * The sender of a request. who identifies the key that is signed in, or is "" if none is. turn is the number of times that a session had begun or ended here
+ * before the request.
  */
 export interface Asker {
   who: string;

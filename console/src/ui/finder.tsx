@@ -71,7 +71,7 @@ const bucketsSearched = 20;
 const consumersOfEach = 5;
 const typingPause = 300;
 
-/** The beginning of a consumer name that is searched for. It has at least two letters, because there may be a hundred thousand consumers. */
+/** The beginning of a consumer name that is searched for. It has at least two characters, because there may be a hundred thousand consumers. */
 const beginning = /^[a-z0-9_-]{2,128}$/;
 
 /** Returns consumers whose names begin with prefix. The API searches for them, because the list of all would be too long to read here. */

@@ -67,7 +67,7 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// run deploys the installation and tests it.
+// run creates the installation and tests it. On MiniStack, the installation is moved here from another region.
 func (s *suite) run(ctx context.Context) error {
 	runAfter := s.runAfterDeploy
 	if s.emulator == miniStack {
@@ -148,6 +148,8 @@ func (s *suite) runSteps(ctx context.Context, steps ...step) (err error) {
 	return nil
 }
 
+// app, synth and usesFile return the paths of the CDK app, of the folder with the synthesized templates, and of the file
+// with the recorded requests of functions to AWS.
 func (s *suite) app() string      { return filepath.Join(s.dir, "infra") }
 func (s *suite) synth() string    { return filepath.Join(s.dir, "cdk.out") }
 func (s *suite) usesFile() string { return filepath.Join(s.dir, "uses") }
@@ -257,7 +259,7 @@ func (s *suite) createAccount(ctx context.Context) error {
 		return err
 	}
 	if s.key == "" || len(listed.Keys) != 2 || revoked.ID != second.ID {
-		return fmt.Errorf("create-key = %q, list-keys = %v, revoke-key = %q, want a key, 2 keys and %q", s.key, listed.Keys,
+		return fmt.Errorf("first key = %q, list-keys = %v, revoke-key = %q, want a key, 2 keys and %q", s.key, listed.Keys,
 			revoked.ID, second.ID)
 	}
 	return nil

@@ -78,7 +78,7 @@ func (s *suite) callAPI(ctx context.Context, key, method, path, body string, out
 	return resp.StatusCode, err
 }
 
-// mustCallAPI is callAPI with the first account's key. It returns an error if the status is not 2xx.
+// mustCallAPI calls callAPI with the first account's key. It returns an error if the status is not 2xx.
 func (s *suite) mustCallAPI(ctx context.Context, method, path, body string, out any) error {
 	status, err := s.callAPI(ctx, s.key, method, path, body, out)
 	if err == nil && status >= http.StatusMultipleChoices {

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// callInfo is the information that a function receives about a call.
+// callInfo is the response of a function of the tests: information about the call and about its process.
 type callInfo struct {
 	PID       int
 	Event     string

@@ -49,9 +49,9 @@ type process struct {
 	polled       chan struct{}    // receives a value when the process requests its next event
 	calls        chan *invocation // the calls that are sent as responses to these requests
 	initFailed   chan outcome     // receives the error if the initialization fails
-	exited       chan struct{}
-	exitErr      error // valid once exited is closed
-	initDuration time.Duration
+	exited       chan struct{}    // closed when the process has ended
+	exitErr      error            // valid once exited is closed
+	initDuration time.Duration    // 0 after report has logged it
 
 	hasExtension atomic.Bool // whether an extension has registered
 
