@@ -40,7 +40,7 @@ export function Dialog({ title, children, onClose, wide = false, class: name = "
         event.preventDefault();
         close();
       }}
-      // In Chromium, a second Escape closes a dialog even if the first one was prevented.
+      // Chromium lets a second Escape close what the first one must not.
       onKeyDown={(event) => {
         if (event.key === "Escape") {
           event.preventDefault();
