@@ -71,11 +71,11 @@ func TestEveryPageCommandIsTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suite, err := os.ReadFile("operator.go")
+	source, err := os.ReadFile("operator.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tested := testedCommands(string(suite))
+	tested := testedCommands(string(source))
 	steps, err := readme.Page(path, moveHeading, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestCompareReportsLostResources(t *testing.T) {
 		"s/Method":   {resourceType: "AWS::ApiGateway::Method", physicalID: "m"},
 		"s/Role":     {resourceType: "AWS::IAM::Role", physicalID: "r"},
 	}
-	good := map[string]resource{
+	afterUpdate := map[string]resource{
 		"s/Table":    before["s/Table"],
 		"s/OneLive":  {resourceType: aliasType, physicalID: "one:live", version: "2"},
 		"s/Version2": {resourceType: "AWS::Lambda::Version", physicalID: "one:2"},
@@ -52,7 +52,7 @@ func TestCompareReportsLostResources(t *testing.T) {
 		"a retained version": {"s/Version1", before["s/Version1"], ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after := maps.Clone(good)
+			after := maps.Clone(afterUpdate)
 			after[tc.id] = tc.current
 			if tc.current.resourceType == "" {
 				delete(after, tc.id)

@@ -81,7 +81,7 @@ func (r *restoreScenario) createTestState(ctx context.Context) error {
 	return r.setChaining(ctx, true)
 }
 
-// waitTimeout is the maximum time of each wait.
+// waitTimeout is the maximum duration of a call of waitUntil.
 const waitTimeout = time.Minute
 
 // waitUntil calls cond until it returns true or an error, but not longer than waitTimeout.

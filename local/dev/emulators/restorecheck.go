@@ -220,7 +220,8 @@ func (r *restoreScenario) restore(ctx context.Context) error {
 	return nil
 }
 
-// loseTable deletes the original table, and deploys the installation with the restored table.
+// loseTable deletes the original table, and deploys the installation with the restored table. It then runs the restore
+// command again, which finishes the restore.
 func (r *restoreScenario) loseTable(ctx context.Context) error {
 	original := r.out.Table
 	d, err := r.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &original})

@@ -43,11 +43,11 @@ func ReadRestrictions(synthesized fs.FS) (Restrictions, error) {
 			if err != nil {
 				return err
 			}
-			f := Restriction{Prefixes: prefixes}
+			restriction := Restriction{Prefixes: prefixes}
 			for _, action := range toList(s.Action) {
-				f.Actions = append(f.Actions, fmt.Sprint(action))
+				restriction.Actions = append(restriction.Actions, fmt.Sprint(action))
 			}
-			out[function] = append(out[function], f)
+			out[function] = append(out[function], restriction)
 		}
 		return nil
 	})
@@ -141,8 +141,8 @@ func ComparePrefixes(restrictions Restrictions, used UsedPrefixes, rare ...RareP
 			unusedPrefixes(restrictions[function], used[function], function, rare))
 	}
 	for _, r := range rare {
-		if !slices.ContainsFunc(restrictions[r.Function], func(f Restriction) bool {
-			return slices.Contains(f.Actions, r.Action) && slices.Contains(f.Prefixes, r.KeyPrefix)
+		if !slices.ContainsFunc(restrictions[r.Function], func(restriction Restriction) bool {
+			return slices.Contains(restriction.Actions, r.Action) && slices.Contains(restriction.Prefixes, r.KeyPrefix)
 		}) {
 			errs = append(errs, fmt.Errorf("%s is said to need %s of %s (%s), and may not do it", r.Function, r.Action,
 				r.KeyPrefix, r.Reason))
@@ -168,8 +168,8 @@ func missingPrefixes(
 	var errs []error
 	for _, action := range slices.Sorted(maps.Keys(usedPrefixes)) {
 		for _, prefix := range slices.Sorted(maps.Keys(usedPrefixes[action])) {
-			if !slices.ContainsFunc(restrictions, func(f Restriction) bool {
-				return slices.Contains(f.Actions, action) && slices.Contains(f.Prefixes, prefix)
+			if !slices.ContainsFunc(restrictions, func(restriction Restriction) bool {
+				return slices.Contains(restriction.Actions, action) && slices.Contains(restriction.Prefixes, prefix)
 			}) {
 				errs = append(errs, fmt.Errorf("%s asks for %s of the space %q, which its role does not allow: add it to Keys",
 					function, action, prefix))
@@ -185,15 +185,15 @@ func unusedPrefixes(
 	restrictions []Restriction, usedPrefixes map[string]map[store.KeyPrefix]bool, function string, rare []RarePrefix,
 ) error {
 	var errs []error
-	for _, f := range restrictions {
-		for _, prefix := range f.Prefixes {
-			used := slices.ContainsFunc(f.Actions, func(action string) bool { return usedPrefixes[action][prefix] })
+	for _, restriction := range restrictions {
+		for _, prefix := range restriction.Prefixes {
+			used := slices.ContainsFunc(restriction.Actions, func(action string) bool { return usedPrefixes[action][prefix] })
 			excused := slices.ContainsFunc(rare, func(r RarePrefix) bool {
-				return r.Function == function && r.KeyPrefix == prefix && slices.Contains(f.Actions, r.Action)
+				return r.Function == function && r.KeyPrefix == prefix && slices.Contains(restriction.Actions, r.Action)
 			})
 			if !used && !excused {
 				errs = append(errs, fmt.Errorf("%s may do %s of the space %q, and never does: take it out of Keys", function,
-					strings.Join(f.Actions, ", "), prefix))
+					strings.Join(restriction.Actions, ", "), prefix))
 			}
 		}
 	}
