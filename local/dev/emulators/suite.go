@@ -148,8 +148,8 @@ func (s *suite) runSteps(ctx context.Context, steps ...step) (err error) {
 	return nil
 }
 
-// app, synth and usesFile return the paths of the CDK app, of the folder with the synthesized templates, and of the file
-// with the recorded requests of functions to AWS.
+// app, synth and usesFile return the paths of the CDK app, of the folder with the synthesized templates, and of the
+// file with the recorded requests of functions to AWS.
 func (s *suite) app() string      { return filepath.Join(s.dir, "infra") }
 func (s *suite) synth() string    { return filepath.Join(s.dir, "cdk.out") }
 func (s *suite) usesFile() string { return filepath.Join(s.dir, "uses") }

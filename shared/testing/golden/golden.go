@@ -76,7 +76,7 @@ func equal(t T, m mode, path string, got []byte) {
 	case err != nil:
 		t.Fatalf("read golden: %v, want its content", err)
 	case !bytes.Equal(want, got):
-		t.Fatalf("golden %s differs; if the change is meant, `make goldens` writes it anew:\n%s",
+		t.Fatalf("golden %s differs; if the change is intended, `make goldens` writes it:\n%s",
 			path, diff.Diff(path, want, "got", got))
 	}
 }
