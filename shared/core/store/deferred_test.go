@@ -42,7 +42,7 @@ func TestDeferredCommitIsAtomicWithAddedWrites(t *testing.T) {
 		t.Errorf("items of the deferred commit before CommitDeferred() = %v, want none", got)
 	}
 	if err := table.CommitDeferred(t.Context(), deferred, nil, store.Create(key("response"), thing{})); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CommitDeferred() = %v, want success", err)
 	}
 	if got := itemsExist(t, table, "record", "change", "response"); !got[0] || !got[1] || !got[2] {
 		t.Errorf("items after CommitDeferred() = %v, want all", got)
@@ -50,7 +50,8 @@ func TestDeferredCommitIsAtomicWithAddedWrites(t *testing.T) {
 }
 
 // TestCallsAfterFinalCommitFail checks that reads and commits after the deciding commit fail. Such a
-// read would return the state before the deciding commit, and such a commit would take effect before it.
+// read would return the state before the deciding commit, and such a commit would take effect before it. The calls
+// succeed under WithoutReadSet.
 func TestCallsAfterFinalCommitFail(t *testing.T) {
 	table := storetest.New(t)
 	for name, next := range map[string]func(context.Context) error{
@@ -80,8 +81,8 @@ func TestCallsAfterFinalCommitFail(t *testing.T) {
 	}
 }
 
-// TestRefusedDeferredCommitIsReturnedInNextRun checks that the deciding commit of the next run
-// returns the refusal to the change. ErrStale, for a changed read set, is not such a refusal.
+// TestRefusedDeferredCommitIsReturnedInNextRun checks that the first deciding commit of the next run returns the refusal,
+// and that a later commit of this run can succeed. ErrStale, for records that have changed, is not such a refusal.
 func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 	errTaken := errors.New("taken")
 	for name, c := range map[string]struct {
@@ -90,7 +91,7 @@ func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 	}{
 		"a false condition":                     {store.Put(key("name"), thing{}), false},
 		"a changed record of the read set":      {store.Put(key("read"), thing{Name: "x"}), true},
-		"a changed record of the read cache":    {store.Put(key("seen"), thing{Name: "x"}), true},
+		"a changed record of the read cache":    {store.Put(key("cached"), thing{Name: "x"}), true},
 		"an existing record of the same commit": {store.Put(key("response"), thing{}), true},
 	} {
 		table := storetest.New(t)
@@ -99,7 +100,7 @@ func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 		readCtx, cache := store.WithReadCache(t.Context())
 		if err := errors.Join(
 			table.Load(run, store.Get(key("read"), &thing{})),
-			table.Load(readCtx, store.Get(key("seen"), &thing{}).Unchecked("a test")),
+			table.Load(readCtx, store.Get(key("cached"), &thing{}).Unchecked("a test")),
 			table.Commit(run, store.Create(key("name"), thing{}).Else(errTaken).Final()),
 			table.Commit(t.Context(), c.concurrent),
 		); err != nil {
@@ -120,7 +121,7 @@ func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 		}
 		if err := errors.Join(create(), table.Commit(t.Context(), store.Delete(key("name"))),
 			table.CommitDeferred(t.Context(), deferred, nil)); err != nil {
-			t.Errorf("%s: third run = %v, want success", name, err)
+			t.Errorf("%s: second Commit() in the next run and CommitDeferred() = %v, want success", name, err)
 		}
 	}
 }
@@ -131,7 +132,9 @@ func TestAbandonRunsUndoOnce(t *testing.T) {
 	if err := table.Commit(ctx, store.Put(key("prepared"), thing{})); err != nil {
 		t.Fatal(err)
 	}
+	undone := 0
 	store.OnAbandon(ctx, func(ctx context.Context) {
+		undone++
 		if err := table.Commit(ctx, store.Delete(key("prepared"))); err != nil {
 			t.Errorf("Commit() in the undo function = %v, want success", err)
 		}
@@ -141,25 +144,28 @@ func TestAbandonRunsUndoOnce(t *testing.T) {
 	})
 	deferred.Abandon(ctx)
 	deferred.Abandon(ctx)
+	if undone != 1 {
+		t.Errorf("two calls of Abandon() run the undo function %d times, want once", undone)
+	}
 	if got := itemsExist(t, table, "prepared"); got[0] {
 		t.Error("the item exists after Abandon(), want it deleted")
 	}
 }
 
-// TestReadCacheReflectsCommits checks that reads from the cache return the states
-// after the commits of a context, and that reads of other items return ErrNotCached.
+// TestReadCacheReflectsCommits checks that reads from the cache return items in their states after
+// the commits under the cache's context, and that reads of items with unknown states return ErrNotCached.
 func TestReadCacheReflectsCommits(t *testing.T) {
 	backend := memory.New()
 	table := storetest.NewWithBackend(t, backend)
 	ctx, cache := store.WithReadCache(t.Context())
 	if err := errors.Join(
-		table.Commit(t.Context(), store.Put(key("read"), thing{Name: "x", Count: 1}), store.Put(key("gone"), thing{}),
+		table.Commit(t.Context(), store.Put(key("read"), thing{Name: "x", Count: 1}), store.Put(key("deleted"), thing{}),
 			store.Put(key("updated"), thing{})),
-		table.Load(ctx, store.Get(key("read"), nil), store.Get(key("gone"), nil), store.Get(key("absent"), nil)),
+		table.Load(ctx, store.Get(key("read"), nil), store.Get(key("deleted"), nil), store.Get(key("absent"), nil)),
 		table.Commit(ctx,
 			store.Update(key("read"), store.Add(store.At("count"), 1)),
-			store.Delete(key("gone")),
-			store.Put(key("made"), thing{Name: "y"}),
+			store.Delete(key("deleted")),
+			store.Put(key("created"), thing{Name: "y"}),
 			store.Update(key("updated"), store.Add(store.At("count"), 1)),
 			store.Check(key("absent"), store.Absent())),
 	); err != nil {
@@ -168,8 +174,8 @@ func TestReadCacheReflectsCommits(t *testing.T) {
 	var meter store.Meter
 	cacheOnly := cache.CacheOnly(store.WithMeter(t.Context(), &meter))
 	var read, created thing
-	deleted, absent := store.Get(key("gone"), nil), store.Get(key("absent"), nil)
-	if err := table.Load(cacheOnly, store.Get(key("read"), &read), store.Get(key("made"), &created), deleted,
+	deleted, absent := store.Get(key("deleted"), nil), store.Get(key("absent"), nil)
+	if err := table.Load(cacheOnly, store.Get(key("read"), &read), store.Get(key("created"), &created), deleted,
 		absent); err != nil {
 		t.Fatal(err)
 	}

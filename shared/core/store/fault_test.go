@@ -110,9 +110,9 @@ func lostReplyErrors() []error {
 	}
 }
 
-// TestCommitIsAppliedOnceDespiteFailures checks that a commit is made once, no matter how often its calls are
-// refused and its replies are lost. Commit must succeed, or return the error of a condition that was false
-// before the commit. It must not return an error because the commit's own effect has made a condition false.
+// TestCommitIsAppliedOnceDespiteFailures checks that a commit succeeds and is made once if up to nine of its calls are
+// refused or lose their replies. It must not fail because its own effect has made a condition false. A second commit
+// of the same writes must return the error of the condition that is false now.
 func TestCommitIsAppliedOnceDespiteFailures(t *testing.T) {
 	_, client, name := storetest.NewDynamoDB(t)
 	errTaken := errors.New("taken")
@@ -142,9 +142,10 @@ func TestCommitIsAppliedOnceDespiteFailures(t *testing.T) {
 		if len(failing.sent) != calls {
 			rt.Errorf("Commit() makes %d calls of the database, want %d", len(failing.sent), calls)
 		}
-		for _, in := range failing.sent {
-			if !reflect.DeepEqual(in, failing.sent[0]) {
-				rt.Errorf("a repeated call differs from the first, want the same:\n%+v\n%+v", in, failing.sent[0])
+		for i, in := range failing.sent {
+			if first := failing.sent[0]; !reflect.DeepEqual(in, first) {
+				rt.Errorf("the input of call %d (token %q) differs from that of the first call (token %q), want the same input",
+					i, aws.ToString(in.ClientRequestToken), aws.ToString(first.ClientRequestToken))
 			}
 		}
 		if err := create(); !errors.Is(err, errTaken) {
@@ -173,8 +174,14 @@ func TestThrottledCallsReturnFault(t *testing.T) {
 		failing := &failingClient{script: script}
 		err := call(storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table")))
 		f, ok := errors.AsType[*fault.Fault](err)
-		if !ok || f.Kind != fault.Throttled || f.RetryAfter != time.Second || strings.Contains(f.Public, "secret") {
-			t.Errorf("%s = %v, want throttled with RetryAfter 1s, without the cause in the public text", name, err)
+		if !ok {
+			t.Fatalf("%s = %v, want a fault", name, err)
+		}
+		if f.Kind != fault.Throttled || f.RetryAfter != time.Second {
+			t.Errorf("%s = fault of the kind %v with RetryAfter %v, want %v with 1s", name, f.Kind, f.RetryAfter, fault.Throttled)
+		}
+		if strings.Contains(f.Public, "secret") {
+			t.Errorf("%s = fault with the public text %q, want a text without the cause", name, f.Public)
 		}
 		if !errors.Is(err, store.ErrRetryable) {
 			t.Errorf("%s = %v, want %v as its cause", name, err, store.ErrRetryable)
@@ -191,7 +198,7 @@ func TestFalseConditionOutranksAConflict(t *testing.T) {
 			{Code: aws.String("TransactionConflict")}, {Code: aws.String("None")}, {Code: aws.String("ConditionalCheckFailed")},
 		}}}},
 	}
-	errElse := errors.New("own")
+	errElse := errors.New("the error of Else")
 	err := storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table")).Commit(t.Context(),
 		store.Delete(key("a")), store.Delete(key("b")), store.Delete(key("c")).If(store.Exists()).Else(errElse))
 	if !errors.Is(err, errElse) || len(failing.sent) != 1 {
@@ -199,9 +206,10 @@ func TestFalseConditionOutranksAConflict(t *testing.T) {
 	}
 }
 
-func TestBackoffStopsOnContext(t *testing.T) {
+// TestBackoffErrorEndsCommit checks that Commit returns the error of its backoff, and makes no more calls.
+func TestBackoffErrorEndsCommit(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	errDisconnected := errors.New("the client has left")
+	errDisconnected := errors.New("the client has disconnected")
 	throttle := callFailure{err: &types.ThrottlingException{}}
 	failing := &failingClient{script: []callFailure{throttle, throttle}}
 	table := storetest.NewWithBackend(t, store.NewDynamoDB(failing, "table"),
@@ -215,10 +223,10 @@ func TestBackoffStopsOnContext(t *testing.T) {
 	}
 }
 
-// partialBatches processes only a part of each batch.
+// partialBatches is a client that processes only the first keys of each batch.
 type partialBatches struct {
 	store.Client
-	parts    []int // how many keys of each call are processed
+	parts    []int // the maximum number of processed keys of each call that follows
 	requests [][]store.Item
 }
 

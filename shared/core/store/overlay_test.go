@@ -84,13 +84,13 @@ func queryAll(t *rapid.T, ctx context.Context, table *store.Table, q store.Query
 		return true, err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Each(%+v) = %v, want success", q, err)
 	}
 	return out
 }
 
-// TestDryRunQueryFollowsPages checks that a query in a dry run reflects the writes and deletions that
-// the run commits while the query reads the partition, as a query of the table does.
+// TestDryRunQueryFollowsPages checks that a query of several pages in a dry run returns the
+// items that the dry run writes behind the current item, and not the items that it deletes there.
 func TestDryRunQueryFollowsPages(t *testing.T) {
 	table := storetest.NewWithBackend(t, memory.New())
 	large := map[string]any{"x": string(make([]byte, 300<<10))}
@@ -118,7 +118,7 @@ func TestDryRunQueryFollowsPages(t *testing.T) {
 // failingBackend is a backend whose reads and queries fail.
 type failingBackend struct{ store.Backend }
 
-var errBackend = errors.New("the table is gone")
+var errBackend = errors.New("the backend has failed")
 
 // Read implements store.Backend.
 func (failingBackend) Read(context.Context, []store.Key) ([]store.Item, error) {
@@ -167,9 +167,9 @@ func TestDryRunWithoutOverlayCannotWrite(t *testing.T) {
 func TestWritesOutsideDryRunPersist(t *testing.T) {
 	table := storetest.New(t)
 	dryRun, _, _ := store.BeginDryRun(t.Context())
-	if err := table.Commit(dryrun.Exempt(dryRun, "it is a test's"),
+	if err := table.Commit(dryrun.Exempt(dryRun, "a test"),
 		store.Put(key("a"), map[string]any{"x": 1})); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Commit() outside the dry run = %v, want success", err)
 	}
 	if err := table.Get(t.Context(), key("a"), &struct{}{}); err != nil {
 		t.Errorf("Get() of a record that was written outside the dry run = %v, want success", err)

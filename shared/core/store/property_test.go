@@ -152,7 +152,8 @@ func drawCondition(t *rapid.T, depth int) store.Condition {
 	}
 }
 
-// outcome is the result of a backend's call: the kind of its error, and its cost.
+// outcome is the result of a transaction: the indexes of the writes whose conditions were false, whether there was
+// another error, and the cost.
 type outcome struct {
 	Failed  []int
 	Refused bool
@@ -168,7 +169,7 @@ func transact(t *rapid.T, b store.Backend, token string, writes []store.Write) (
 		if errors.Is(err, store.ErrRetryable) {
 			retried = true
 			if attempt == 4 {
-				t.Fatalf("Transact() = %v after 5 attempts, want it done", err)
+				t.Fatalf("Transact() = %v in each of 5 attempts, want a result that is not retryable", err)
 			}
 			continue
 		}

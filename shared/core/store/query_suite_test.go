@@ -31,7 +31,7 @@ func fill(t testing.TB, table *store.Table) {
 }
 
 // expectedNames returns the names of the items that q must return from the table
-// that fill has filled. It is computed only from the documentation of Query.
+// that fill has filled. It follows only the documentation of Query, not its code.
 func expectedNames(q store.Query) (names []string) {
 	sorted := slices.Clone(sortKeys)
 	slices.Sort(sorted)
@@ -105,7 +105,7 @@ func TestDueIndexIsQueried(t *testing.T) {
 			q.Index, q.PK = store.DueIndex, "due"
 			keys, err := table.Keys(t.Context(), q)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Keys(%+v) = %v, want success", q, err)
 			}
 			var out []string
 			for _, k := range keys {
@@ -135,7 +135,7 @@ func TestDueIndexIsQueried(t *testing.T) {
 				t.Errorf("Keys(%+v) of the index = %s, want %s", test.q, got, strings.Join(test.want, " "))
 			}
 		}
-		commit(t, table, // each of these writes moves an entry of the index
+		commit(t, table, // each of these writes but the last moves or removes an entry of the index
 			store.Update(key("p", "a"), store.Set(store.At("dueSk"), "9")),
 			store.Update(key("p", "a#1"), store.Remove(store.At("duePk"))),
 			store.Delete(key("p", "a#2")),
@@ -151,19 +151,22 @@ func TestDueIndexIsQueried(t *testing.T) {
 func TestIndexHoldsOnlyKeys(t *testing.T) {
 	eachBackend(t, func(t *testing.T, table *store.Table) {
 		commit(t, table, store.Put(key("p"), thing{Name: "n", DuePK: "due", DueSK: "1"}))
+		items := 0
 		err := table.Each(t.Context(), store.Query{Index: store.DueIndex, PK: "due"}, func(item store.Item) (bool, error) {
+			items++
 			if len(item) != 4 || store.KeyOf(item) != key("p") {
-				t.Errorf("item in the index = %v, want the 4 key attributes of %v", item, key("p"))
+				t.Errorf("item in the index = %v with %d attributes, want the 4 key attributes of %v",
+					store.KeyOf(item), len(item), key("p"))
 			}
 			return true, nil
 		})
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || items != 1 {
+			t.Errorf("Each() of the index = %v after %d items, want success after 1", err, items)
 		}
 	})
 }
 
-// smallPages is a backend whose pages have two items.
+// smallPages is a backend whose pages have at most two items.
 type smallPages struct{ store.Backend }
 
 func (p smallPages) Query(ctx context.Context, q store.Query) ([]store.Item, string, error) {
@@ -209,7 +212,8 @@ func TestPagesSplitEqualSortKeys(t *testing.T) {
 	}
 }
 
-// TestQueryFollowsPages checks a query over several pages: a page ends after 1 MB.
+// TestQueryFollowsPages checks that queries of several pages visit the expected number of items, each once and in
+// order. A page ends after 1 MB.
 func TestQueryFollowsPages(t *testing.T) {
 	eachBackend(t, func(t *testing.T, table *store.Table) {
 		const items = 9

@@ -85,13 +85,16 @@ func readSetCases() []readSetCase {
 	}
 }
 
-// TestCommitFailsIfReadSetChanged changes a record between the read and the commit of a read set.
+// TestCommitFailsIfReadSetChanged changes a record between the read and the commit of a change. If the read set is
+// stale, RunInTx must repeat the change, and the commit must be throttled outside of RunInTx.
 func TestCommitFailsIfReadSetChanged(t *testing.T) {
 	for _, c := range readSetCases() {
 		t.Run(c.name, func(t *testing.T) {
 			table := storetest.New(t)
 			attempts := 0
-			err := table.Commit(t.Context(), c.before...)
+			if err := table.Commit(t.Context(), c.before...); err != nil {
+				t.Fatal(err)
+			}
 			change := func(ctx context.Context) error {
 				attempts++
 				if err := c.read(ctx, table); err != nil {
@@ -104,9 +107,7 @@ func TestCommitFailsIfReadSetChanged(t *testing.T) {
 				}
 				return table.Commit(ctx, c.commit...)
 			}
-			if err == nil {
-				err = table.RunInTx(t.Context(), change)
-			}
+			err := table.RunInTx(t.Context(), change)
 			if (err != nil) != c.wantErr || (attempts == 2) != c.stale {
 				t.Errorf("RunInTx() = %v after %d attempts, want error %t, a second attempt %t",
 					err, attempts, c.wantErr, c.stale)
@@ -201,7 +202,8 @@ func TestChangedSecondReadIsStale(t *testing.T) {
 	}
 }
 
-// TestTornReadShowsConcurrentCommit writes two records in one commit in the middle of a read of both.
+// TestTornReadShowsConcurrentCommit writes two records in one commit in the middle of a read of both. Each read must
+// return one old and one new record, and both orders must occur.
 func TestTornReadShowsConcurrentCommit(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
@@ -240,11 +242,15 @@ func TestReadWithUnprocessedKeysIsRetried(t *testing.T) {
 		})
 		var a, b thing
 		err := table.Load(t.Context(), store.Get(key("a"), &a), store.Get(key("b"), &b))
-		if !errors.Is(err, want) || fault.Is(err, fault.Throttled) != (want != nil) {
-			t.Errorf("Load() after %d reads with an unprocessed key = %v, want %v", failures, err, want)
+		if !errors.Is(err, want) {
+			t.Errorf("Load() with %d reads that leave a key unprocessed = %v, want %v", failures, err, want)
+		}
+		if fault.Is(err, fault.Throttled) != (want != nil) {
+			t.Errorf("Load() with %d reads that leave a key unprocessed = %v, want the kind %v = %t",
+				failures, err, fault.Throttled, want != nil)
 		}
 		if err == nil && (a.Name != "x" || b.Name != "y") {
-			t.Errorf("Load() = %+v, %+v, want the names x and y", a, b)
+			t.Errorf("Load() with %d reads that leave a key unprocessed: records %+v, %+v, want the names x and y", failures, a, b)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
@@ -33,8 +34,11 @@ func TestCreatedTableMatchesSchema(t *testing.T) {
 	if got, want := keys(table.KeySchema), [2]string{schema.PartitionKey, schema.SortKey}; got != want {
 		t.Errorf("keys of the table = %q, want %q", got, want)
 	}
-	if s := table.StreamSpecification; s == nil || !*s.StreamEnabled || s.StreamViewType != schema.Stream {
-		t.Errorf("stream specification = %+v, want it enabled with %v", s, schema.Stream)
+	if s := table.StreamSpecification; s == nil {
+		t.Error("stream specification = nil, want one")
+	} else if !*s.StreamEnabled || s.StreamViewType != schema.Stream {
+		t.Errorf("stream specification: enabled = %t, view type %v, want true, %v",
+			*s.StreamEnabled, s.StreamViewType, schema.Stream)
 	}
 	if table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest {
 		t.Errorf("billing mode = %s, want %s", table.BillingModeSummary.BillingMode, types.BillingModePayPerRequest)
@@ -46,21 +50,24 @@ func TestCreatedTableMatchesSchema(t *testing.T) {
 		got := table.GlobalSecondaryIndexes[i]
 		if *got.IndexName != string(want.Name) || keys(got.KeySchema) != [2]string{want.PartitionKey, want.SortKey} ||
 			got.Projection.ProjectionType != want.Projection {
-			t.Errorf("index %d = %+v, want %+v", i, got, want)
+			t.Errorf("index %d = %s with the keys %q and the projection %v, want %+v",
+				i, *got.IndexName, keys(got.KeySchema), got.Projection.ProjectionType, want)
 		}
 		if pk, sk := want.Name.KeyAttributes(); pk != want.PartitionKey || sk != want.SortKey {
 			t.Errorf("queries of %s use %s and %s, want %s and %s", want.Name, pk, sk, want.PartitionKey, want.SortKey)
 		}
 	}
 	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
-	if err != nil || ttl.TimeToLiveDescription.AttributeName == nil ||
-		*ttl.TimeToLiveDescription.AttributeName != schema.TTL {
-		t.Errorf("time to live = %+v, %v, want the attribute %s", ttl, err, schema.TTL)
+	if err != nil {
+		t.Fatalf("DescribeTimeToLive() = %v, want success", err)
+	}
+	if got := aws.ToString(ttl.TimeToLiveDescription.AttributeName); got != schema.TTL {
+		t.Errorf("TTL attribute of the table = %q, want %q", got, schema.TTL)
 	}
 }
 
 // failingCreator is a TableCreator whose calls fail. ttl is the error of UpdateTimeToLive. create is the error of
-// CreateTable, nil for a call of the Client.
+// CreateTable. If create is nil, CreateTable calls the Client.
 type failingCreator struct {
 	*dynamodb.Client
 	ttl    error

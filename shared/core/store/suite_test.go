@@ -146,7 +146,7 @@ func TestLoadReadsManyItemsInOneRoundTrip(t *testing.T) {
 			tooMany[i] = store.Get(key("p", i), nil)
 		}
 		if err := table.Load(t.Context(), tooMany...); err == nil {
-			t.Error("Load() of 101 items succeeds, want an error")
+			t.Errorf("Load() of %d items succeeds, want an error", len(tooMany))
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestExpiredItemIsAbsent(t *testing.T) {
 }
 
 func TestCommitIsAllOrNothing(t *testing.T) {
-	errTaken, errMissing := errors.New("taken"), errors.New("gone")
+	errTaken, errMissing := errors.New("taken"), errors.New("missing")
 	eachBackend(t, func(t *testing.T, table *store.Table) {
 		commit(t, table, store.Create(key("a"), thing{Name: "first"}))
 		err := table.Commit(t.Context(),
@@ -243,8 +243,8 @@ func TestConditions(t *testing.T) {
 	tests := []struct {
 		name string
 		c    store.Condition
-		// item reports whether the condition holds for the item that this test commits. missing reports whether it holds
-		// without an item.
+		// item is whether the condition is true for the item that this test commits. missing is whether it is true if there
+		// is no item.
 		item, missing bool
 	}{
 		{"exists", store.Exists(), true, false},
@@ -299,7 +299,7 @@ func TestConditions(t *testing.T) {
 			for name, want := range map[string]bool{"item": test.item, "missing": test.missing} {
 				err := table.Commit(t.Context(), store.Check(key(name), test.c))
 				if (err == nil) != want || err != nil && !errors.Is(err, store.ErrCondition) {
-					t.Errorf("%s: Check(%s) = %v, want the condition to hold = %t", test.name, name, err, want)
+					t.Errorf("%s: Check(%s) = %v, want success = %t, otherwise %v", test.name, name, err, want, store.ErrCondition)
 				}
 			}
 		}
@@ -369,7 +369,9 @@ func TestWritesThatDynamoDBRefusesAreRefused(t *testing.T) {
 			if err == nil || errors.Is(err, store.ErrCondition) || errors.Is(err, store.ErrRetryable) {
 				t.Errorf("%s: Commit() = %v, want an error other than ErrCondition and ErrRetryable", test.name, err)
 			}
-			wantAbsent(t, table, key("witness"))
+			if err := table.Get(t.Context(), key("witness"), nil); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: Get(witness) after the refused Commit() = %v, want %v", test.name, err, store.ErrNotFound)
+			}
 		}
 	})
 }
@@ -378,7 +380,7 @@ func TestWritesThatDynamoDBRefusesAreRefused(t *testing.T) {
 type unencodable struct{}
 
 func (unencodable) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
-	return nil, errors.New("no")
+	return nil, errors.New("this value cannot be encoded")
 }
 
 func manyChanges(n int) (changes []store.Change) {
@@ -423,6 +425,7 @@ func TestCanceledContextStopsCalls(t *testing.T) {
 	})
 }
 
+// TestMeterCountsCallsOfContext checks that each call is counted by the innermost meter of its context, and only there.
 func TestMeterCountsCallsOfContext(t *testing.T) {
 	eachBackend(t, func(t *testing.T, table *store.Table) {
 		var outer, inner store.Meter

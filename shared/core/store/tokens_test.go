@@ -21,12 +21,12 @@ import (
 )
 
 // restartingBackend is a database that never recognizes a repeated token, as after a restart.
-// After the first commits (remainingRestarts), the reply is also lost.
+// The replies to its first commits (remainingRestarts) are also lost.
 type restartingBackend struct {
 	*memory.Backend
 
 	mu                sync.Mutex
-	remainingRestarts int // how many more times it restarts
+	remainingRestarts int // how many more replies are lost
 	calls             int
 }
 
