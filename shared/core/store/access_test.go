@@ -17,9 +17,11 @@ func TestRestrictedTableRefusesOtherPrefixes(t *testing.T) {
 		Text string `dynamodbav:"text"`
 	}
 	all := storetest.New(t)
-	restricted := all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"seen"}, Writes: []store.KeyPrefix{"kept"}})
+	restricted := all.Restrict(store.TableAccess{
+		Reads: []store.KeyPrefix{"readable"}, Writes: []store.KeyPrefix{"writable"},
+	})
 	ctx := t.Context()
-	for _, prefix := range []store.KeyPrefix{"seen", "kept", "hidden"} {
+	for _, prefix := range []store.KeyPrefix{"readable", "writable", "hidden"} {
 		if err := all.Commit(ctx, store.Put(prefix.Key("secret"), record{"text"})); err != nil {
 			t.Fatal(err)
 		}
@@ -39,27 +41,27 @@ func TestRestrictedTableRefusesOtherPrefixes(t *testing.T) {
 		call    func() error
 		refused string // the prefix in the error, "" if the call is allowed
 	}{
-		"a read":                        {get("seen"), ""},
-		"a read with write access only": {get("kept"), "kept"},
+		"a read":                        {get("readable"), ""},
+		"a read with write access only": {get("writable"), "writable"},
 		"a read without access":         {get("hidden"), "hidden"},
-		"a read of a longer prefix":     {get("seen-too"), "seen-too"},
-		"a query":                       {query(store.Query{PK: store.KeyPrefix("seen").Partition("secret")}), ""},
+		"a read of a longer prefix":     {get("readable-too"), "readable-too"},
+		"a query":                       {query(store.Query{PK: store.KeyPrefix("readable").Partition("secret")}), ""},
 		"a query without access":        {query(store.Query{PK: store.KeyPrefix("hidden").Partition("secret")}), "hidden"},
 		"a query of an index with keys only": {
 			query(store.Query{Index: store.DueIndex, PK: store.KeyPrefix("hidden").Partition("secret")}), "",
 		},
-		"a write":                       {put("kept"), ""},
-		"a write with read access only": {put("seen"), "seen"},
+		"a write":                       {put("writable"), ""},
+		"a write with read access only": {put("readable"), "readable"},
 		"a write without access":        {put("hidden"), "hidden"},
 		"a deletion without access": {func() error {
 			return restricted.Commit(metered, store.Delete(store.KeyPrefix("hidden").Key("secret")))
 		}, "hidden"},
 		"a check without access": {func() error {
-			return restricted.Commit(metered, store.Put(store.KeyPrefix("kept").Key("a"), record{}),
+			return restricted.Commit(metered, store.Put(store.KeyPrefix("writable").Key("a"), record{}),
 				store.Check(store.KeyPrefix("hidden").Key("secret"), store.Exists()))
 		}, "hidden"},
 		"two reads, one without access": {func() error {
-			return restricted.Load(metered, store.Get(store.KeyPrefix("seen").Key("secret"), &record{}),
+			return restricted.Load(metered, store.Get(store.KeyPrefix("readable").Key("secret"), &record{}),
 				store.Get(store.KeyPrefix("hidden").Key("secret"), &record{}))
 		}, "hidden"},
 	} {
@@ -75,7 +77,7 @@ func TestRestrictedTableRefusesOtherPrefixes(t *testing.T) {
 			t.Errorf("%s: error = %v, want the prefix %q in it, without the key", name, err, test.refused)
 		}
 		if meter.Usage() != before {
-			t.Errorf("%s: usage %+v, want no call of the database", name, meter.Usage())
+			t.Errorf("%s: usage = %+v before, %+v after the call, want no call of the database", name, before, meter.Usage())
 		}
 	}
 	var r record
@@ -89,12 +91,12 @@ func TestRestrictedTableRefusesOtherPrefixes(t *testing.T) {
 func TestDryRunCanReadWritablePrefixes(t *testing.T) {
 	all := storetest.New(t)
 	restricted := all.Restrict(store.TableAccess{
-		Reads: []store.KeyPrefix{"seen"}, Writes: []store.KeyPrefix{"kept"},
+		Reads: []store.KeyPrefix{"readable"}, Writes: []store.KeyPrefix{"writable"},
 		DryRunReads: []store.KeyPrefix{"counted"},
 	})
 	dryRun, _, _ := store.BeginDryRun(t.Context())
 	for prefix, allowed := range map[store.KeyPrefix]struct{ request, dryRun bool }{
-		"seen": {true, true}, "kept": {false, true}, "counted": {false, true}, "hidden": {false, false},
+		"readable": {true, true}, "writable": {false, true}, "counted": {false, true}, "hidden": {false, false},
 	} {
 		for ctx, want := range map[context.Context]bool{t.Context(): allowed.request, dryRun: allowed.dryRun} {
 			err := restricted.Get(ctx, prefix.Key("x"), &struct{ store.UnknownAttributes }{})
@@ -116,29 +118,29 @@ func TestScanRequiresScanAccess(t *testing.T) {
 		struct{ store.UnknownAttributes }{})); err != nil {
 		t.Fatal(err)
 	}
-	scans := store.TableAccess{Reads: []store.KeyPrefix{"seen"}, Scans: true}
+	scans := store.TableAccess{Reads: []store.KeyPrefix{"readable"}, Scans: true}
 	for name, test := range map[string]struct {
 		restricted *store.Table
 		want       bool
 	}{
 		"scan access":               {all.Restrict(scans), true},
 		"scan access twice":         {all.Restrict(scans).Restrict(scans), true},
-		"read access to one prefix": {all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"seen"}}), false},
+		"read access to one prefix": {all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"readable"}}), false},
 		"read access restricted from scan access": {
-			all.Restrict(scans).Restrict(store.TableAccess{Reads: []store.KeyPrefix{"seen"}}), false,
+			all.Restrict(scans).Restrict(store.TableAccess{Reads: []store.KeyPrefix{"readable"}}), false,
 		},
 		"scan access restricted from read access": {
-			all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"seen"}}).Restrict(scans), false,
+			all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"readable"}}).Restrict(scans), false,
 		},
-		"read access to all prefixes": {all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"seen", "hidden"}}), false},
+		"read access to all prefixes": {all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"readable", "hidden"}}), false},
 	} {
 		items, _, err := test.restricted.Page(t.Context(), store.Key{}, 10)
 		if got := err == nil && len(items) == 1; got != test.want {
 			t.Errorf("Page(), %s = %d items, %v, want allowed %t", name, len(items), err, test.want)
 		}
-		if err := test.restricted.Get(t.Context(), store.KeyPrefix("seen").Key("x"),
+		if err := test.restricted.Get(t.Context(), store.KeyPrefix("readable").Key("x"),
 			&struct{ store.UnknownAttributes }{}); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("Get(seen), %s = %v, want %v", name, err, store.ErrNotFound)
+			t.Errorf("Get(readable), %s = %v, want %v", name, err, store.ErrNotFound)
 		}
 	}
 }

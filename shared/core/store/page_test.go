@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/gatewright/gatewright/shared/core/store"
@@ -39,17 +40,18 @@ func TestPagesHaveEachItemOnce(t *testing.T) {
 			}
 		}
 		if len(seen) != items || pages < 1 {
-			t.Errorf("pages of %d items: %d pages with %v, want all %d items", limit, pages, seen, items)
+			t.Errorf("pages of at most %d items: %d pages with %v, want all %d items in more than one page",
+				limit, pages+1, seen, items)
 		}
 		for key, n := range seen {
 			if n != 1 {
-				t.Errorf("pages of %d items have %v %d times, want it once", limit, key, n)
+				t.Errorf("pages of at most %d items have %v %d times, want it once", limit, key, n)
 			}
 		}
 	}
 }
 
-// scanClient is a DynamoDB that only supports scans.
+// scanClient is a client that only supports scans. It returns its responses in order.
 type scanClient struct {
 	store.Client
 	responses []*dynamodb.ScanOutput
@@ -79,11 +81,14 @@ func TestEmptyPageIsNotTheEnd(t *testing.T) {
 		t.Fatalf("last Page() = last %v, %v, want no key", last, err)
 	}
 	for i, in := range s.requests {
-		if in.ConsistentRead == nil || !*in.ConsistentRead || in.Limit == nil || *in.Limit != 7 {
-			t.Errorf("scan %d = %+v, want a consistent read of 7 items", i, in)
+		if consistent, limit := aws.ToBool(in.ConsistentRead), aws.ToInt32(in.Limit); !consistent || limit != 7 {
+			t.Errorf("scan %d: consistent read %t with the limit %d, want true with 7", i, consistent, limit)
 		}
-		if *in.TableName != "t" || (len(in.ExclusiveStartKey) > 0) != (i > 0) {
-			t.Errorf("scan %d = %+v, want the table t, and a start key only in the second scan", i, in)
+		if *in.TableName != "t" {
+			t.Errorf("scan %d: table %q, want t", i, *in.TableName)
+		}
+		if hasStart := len(in.ExclusiveStartKey) > 0; hasStart != (i > 0) {
+			t.Errorf("scan %d has a start key = %t, want a start key only in the second scan", i, hasStart)
 		}
 	}
 	if store.KeyOf(s.requests[1].ExclusiveStartKey) != key {

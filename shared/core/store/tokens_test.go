@@ -56,7 +56,7 @@ func TestKeptTokenPreventsSecondCommit(t *testing.T) {
 			}
 			// Without kept tokens the effect must happen several times. Otherwise this test would prove nothing.
 			if !keep && got.Count != 3 {
-				t.Errorf("the effect happened %d times, want 3", got.Count)
+				t.Errorf("Commit() without kept tokens takes effect %d times, want 3", got.Count)
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func TestKeptTokenSurvivesEmulatorRestart(t *testing.T) {
 				t.Errorf("counter after one commit = %d, want 1", got.Count)
 			}
 			if err := table.Commit(t.Context(), count); err != nil {
-				t.Fatal(err)
+				t.Fatalf("second Commit() = %v, want success", err)
 			}
 			want := int64(2)
 			if !keep { // after the second restart, the repeat adds to the counter again
@@ -174,13 +174,16 @@ func TestBackoffIsBoundedWithFullJitter(t *testing.T) {
 			1: 10 * time.Millisecond, 4: 80 * time.Millisecond, 9: time.Second,
 			500: time.Second,
 		} {
-			var longest time.Duration
+			shortest, longest := limit, time.Duration(0)
 			for range 200 {
 				start := time.Now()
 				if err := store.Backoff(t.Context(), attempt); err != nil {
 					t.Fatal(err)
 				}
-				longest = max(longest, time.Since(start))
+				shortest, longest = min(shortest, time.Since(start)), max(longest, time.Since(start))
+			}
+			if shortest > limit/2 {
+				t.Errorf("shortest of 200 waits of Backoff(%d) = %v, want at most %v", attempt, shortest, limit/2)
 			}
 			if longest > limit || longest < limit/2 {
 				t.Errorf("longest of 200 waits of Backoff(%d) = %v, want %v to %v", attempt, longest, limit/2, limit)

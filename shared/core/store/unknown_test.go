@@ -31,7 +31,7 @@ type public struct {
 	Title string `dynamodbav:"title,omitempty"`
 }
 
-// olderRecord is a record of a release that knows fewer attributes than the release that wrote it.
+// olderRecord is the type of a record in an older release, which does not know all attributes of the stored record.
 type olderRecord struct {
 	store.UnknownAttributes
 
@@ -42,7 +42,7 @@ type olderRecord struct {
 	Many    []inner          `dynamodbav:"many,omitempty"`
 	ByName  map[string]inner `dynamodbav:"byName,omitempty"`
 	Tags    map[string]int   `dynamodbav:"tags,omitempty"`
-	Gone    string           `dynamodbav:"gone,omitempty"`
+	Note    string           `dynamodbav:"note,omitempty"`
 }
 
 type object = map[string]any
@@ -53,7 +53,7 @@ func putNewer(t testing.TB, table *store.Table, k store.Key, record object) {
 	commit(t, table, store.Put(k, record))
 }
 
-// stored returns a stored item without its key.
+// stored returns the attributes of the stored item at k, without its key.
 func stored(t testing.TB, items *memory.Backend, k store.Key) object {
 	t.Helper()
 	var out object
@@ -91,11 +91,11 @@ func unknownCases(k store.Key) []unknownCase {
 			o["one"].(object)["name"] = "other"
 		}},
 		{"a removed nested record", func(r olderRecord) store.Write {
-			r.Version, r.Gone, r.One = 2, "", nil
+			r.Version, r.Note, r.One = 2, "", nil
 			return store.Put(k, r)
 		}, func(o object) {
 			o["version"] = 2.0
-			delete(o, "gone")
+			delete(o, "note")
 			delete(o, "one")
 		}},
 		{"moved nested records", func(r olderRecord) store.Write {
@@ -108,10 +108,10 @@ func unknownCases(k store.Key) []unknownCase {
 			delete(o, "one")
 		}},
 		{"an update of other attributes", func(olderRecord) store.Write {
-			return store.Update(k, store.Set(store.At("version"), 2), store.Remove(store.At("gone")))
+			return store.Update(k, store.Set(store.At("version"), 2), store.Remove(store.At("note")))
 		}, func(o object) {
 			o["version"] = 2.0
-			delete(o, "gone")
+			delete(o, "note")
 		}},
 		{"an update with nested records that were read", func(r olderRecord) store.Write {
 			return store.Update(k, store.Set(store.At("version"), 2), store.Set(store.At("one"), r.Many[0]),
@@ -138,7 +138,7 @@ func TestChangesKeepUnknownAttributes(t *testing.T) {
 	later := object{"of": "a later release", "list": []any{1.0, nil, object{"deep": true}}}
 	before := func() object {
 		return object{
-			"id": "1", "version": 1.0, "title": "x", "later": later, "tags": object{"a": 1.0}, "gone": "soon",
+			"id": "1", "version": 1.0, "title": "x", "later": later, "tags": object{"a": 1.0}, "note": "removed later",
 			"one": object{"name": "one", "on": "2026-01-02T03:04:05Z", "later": later},
 			"many": []any{
 				object{"name": "a", "on": "2026-01-02T03:04:05Z", "later": 1.0},
@@ -240,7 +240,8 @@ func TestOneUnknownAttributeIsKept(t *testing.T) {
 	}
 }
 
-// TestRereadReplacesUnknownAttributes reads into the same record again, as a loop of attempts does.
+// TestRereadReplacesUnknownAttributes reads into the same record again, as a loop of attempts
+// does. An unknown attribute that was removed before the second read must not be written again.
 func TestRereadReplacesUnknownAttributes(t *testing.T) {
 	items := memory.New()
 	table := storetest.NewWithBackend(t, items)
@@ -275,7 +276,7 @@ func TestPutChecksRestoredAttributes(t *testing.T) {
 			return err
 		}
 		if attempts++; attempts == 1 {
-			concurrent := store.WithoutReadSet(ctx, "it is another release's")
+			concurrent := store.WithoutReadSet(ctx, "a test: this is the change of another release")
 			if err := table.Commit(concurrent, store.Update(key("a"), store.Set(store.At("later"), 2))); err != nil {
 				return err
 			}
@@ -289,14 +290,17 @@ func TestPutChecksRestoredAttributes(t *testing.T) {
 }
 
 // TestUnknownAttributesOfCopiesAreEqual checks that a record with unknown
-// attributes equals its copies, because some loops compare records with ==.
+// attributes equals only its copies, because some loops compare records with ==.
 func TestUnknownAttributesOfCopiesAreEqual(t *testing.T) {
 	var a inner
 	if err := store.Decode(store.Item{"later": mustEncode(t, 1), "name": mustEncode(t, "x")}, &a); err != nil {
 		t.Fatal(err)
 	}
-	if b := a; a != b || a == (inner{Name: "x"}) {
-		t.Error("a copy differs, or equals a record without unknown attributes, want it equal only to the original")
+	if b := a; a != b {
+		t.Error("a record with an unknown attribute differs from its copy, want them equal")
+	}
+	if a == (inner{Name: "x"}) {
+		t.Error("a record with an unknown attribute equals the record without it, want them different")
 	}
 }
 

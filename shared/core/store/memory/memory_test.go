@@ -74,6 +74,8 @@ func TestStreamHasChangesInOrder(t *testing.T) {
 	}
 }
 
+// TestReadersGetCopies checks that changes of an item by a reader, and updates of the stored item,
+// change neither the stored item of others nor the item of the write that created it.
 func TestReadersGetCopies(t *testing.T) {
 	backend := memory.New()
 	table := storetest.NewWithBackend(t, backend)
@@ -94,13 +96,18 @@ func TestReadersGetCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wantKept := func() {
+		t.Helper()
+		if got := get(t, table, key("a")); got.Name != "kept" || len(got.Tags) != 1 || got.Tags["k"] != "kept" {
+			t.Errorf("Get(a) = %+v, want only the name and the tag \"kept\"", got)
+		}
+	}
+	wantKept()
 	// This update must not change the item in write, which is committed again below.
 	commit(t, table, store.Update(key("a"), store.Set(store.At("tags", "new"), "x")))
 	commit(t, table, store.Delete(key("a")))
 	commit(t, table, write)
-	if got := get(t, table, key("a")); got.Name != "kept" || len(got.Tags) != 1 || got.Tags["k"] != "kept" {
-		t.Errorf("Get(a) = %+v, want only the name and the tag \"kept\"", got)
-	}
+	wantKept()
 }
 
 func TestTokenOfAnotherTransactionIsRefused(t *testing.T) {
@@ -108,7 +115,7 @@ func TestTokenOfAnotherTransactionIsRefused(t *testing.T) {
 	first, second := []store.Write{store.Put(key("a"), thing{})}, []store.Write{store.Put(key("b"), thing{})}
 	for _, writes := range [][]store.Write{first, first} {
 		if err := backend.Transact(t.Context(), "token", writes); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Transact() of the same writes with the token = %v, want success", err)
 		}
 	}
 	if err := backend.Transact(t.Context(), "token", second); err == nil {
@@ -124,7 +131,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	original.OnChange(func(store.StreamRecord) { changes++ })
 	commit(t, table,
 		store.Put(key("p", "kept"), thing{Tags: map[string]string{"k": "1"}, DuePK: "due", DueSK: "1"}),
-		store.Put(key("p", "gone"), thing{DuePK: "due", DueSK: "2"}))
+		store.Put(key("p", "deleted"), thing{DuePK: "due", DueSK: "2"}))
 	if err := original.Transact(t.Context(), "token", []store.Write{store.Put(key("q"), thing{})}); err != nil {
 		t.Fatal(err)
 	}
@@ -135,12 +142,12 @@ func TestCloneIsIndependent(t *testing.T) {
 	cloneTable := storetest.NewWithBackend(t, clone)
 	commit(t, cloneTable,
 		store.Update(key("p", "kept"), store.Set(store.At("tags", "k"), "2"), store.Set(store.At("dueSk"), "3")),
-		store.Delete(key("p", "gone")), store.Put(key("p", "new"), thing{DuePK: "due", DueSK: "4"}))
+		store.Delete(key("p", "deleted")), store.Put(key("p", "new"), thing{DuePK: "due", DueSK: "4"}))
 	if diff := cmp.Diff(want, original.Items(), compareUnexported); diff != "" || changes != 0 {
 		t.Errorf("the clone's changes are in the original (-want +got), which reported %d changes:\n%s", changes, diff)
 	}
-	if got := dueIn(t, table); got != "kept gone" {
-		t.Errorf("due in the original = %q, want \"kept gone\"", got)
+	if got := dueIn(t, table); got != "kept deleted" {
+		t.Errorf("due in the original = %q, want \"kept deleted\"", got)
 	}
 	if got := dueIn(t, cloneTable); got != "kept new" {
 		t.Errorf("due in the clone = %q, want \"kept new\"", got)
@@ -184,17 +191,19 @@ func TestRestoreIsRepeatable(t *testing.T) {
 		commit(t, table, store.Update(key("p", "a"), store.Set(store.At("name"), "second")),
 			store.Put(key("p", "b"), thing{}))
 		backend.Restore(snapshot)
-		if n, err := table.Count(t.Context(), store.Query{PK: "p"}); err != nil || n != 1 ||
-			get(t, table, key("p", "a")).Name != "first" {
-			t.Errorf("Count() after Restore() = %d, %v, want 1, and the first name", n, err)
+		if n, err := table.Count(t.Context(), store.Query{PK: "p"}); err != nil || n != 1 {
+			t.Errorf("Count() after Restore() = %d, %v, want 1", n, err)
+		}
+		if got := get(t, table, key("p", "a")).Name; got != "first" {
+			t.Errorf("name after Restore() = %q, want \"first\"", got)
 		}
 	}
 	if changes != 4 {
 		t.Errorf("OnChange calls = %d, want 4", changes)
 	}
 	backend.Restore(backend)
-	if len(backend.Items()) != 1 {
-		t.Errorf("items after Restore() of itself = %v, want one", backend.Items())
+	if n := len(backend.Items()); n != 1 {
+		t.Errorf("Restore() of the backend itself leaves %d items, want 1", n)
 	}
 }
 
@@ -229,13 +238,13 @@ func TestConcurrentClones(t *testing.T) {
 	}
 }
 
-// fillPartition puts n items into one partition, in a random order of their keys.
+// fillPartition puts n items into one partition, in a scattered order of their keys. n must be a multiple of 50.
 func fillPartition(t testing.TB, table *store.Table, n int) {
 	t.Helper()
 	for i := range n / 50 {
 		writes := make([]store.Write, 50)
 		for j := range writes {
-			sk := (i*50 + j) * 7919 % n // 7919 is prime, so each key occurs once
+			sk := (i*50 + j) * 7919 % n // 7919 is prime and does not divide n, so each key occurs once
 			writes[j] = store.Put(key("p", fmt.Sprintf("%06d", sk)), thing{Name: "x", DuePK: "due", DueSK: fmt.Sprint(sk % 10)})
 		}
 		commit(t, table, writes...)

@@ -92,7 +92,7 @@ func StartDynoxide(t testing.TB, database string) *Dynoxide {
 }
 
 // Restart kills the emulator, as a crash would, and starts it again with the same data and address. An emulator without
-// a database file has no data then.
+// a database file loses its data.
 func (d *Dynoxide) Restart() {
 	d.t.Helper()
 	d.stop()
@@ -102,7 +102,8 @@ func (d *Dynoxide) Restart() {
 	}
 }
 
-// findDynoxide finds the binary by the rule of the local run (design, section 9).
+// findDynoxide returns the path of the emulator's binary: the path in GATEWRIGHT_DYNOXIDE if that is set, otherwise
+// dynoxide in PATH, otherwise the binary in local/dev/node_modules of the working directory or of one of its parents.
 func findDynoxide() (string, error) {
 	if path := os.Getenv("GATEWRIGHT_DYNOXIDE"); path != "" {
 		return path, nil
@@ -165,13 +166,13 @@ func (d *Dynoxide) start() error {
 				return
 			}
 		}
-		ready <- fmt.Errorf("it ended and said %q", output)
+		ready <- fmt.Errorf("the emulator ended with the output %q", output)
 	}()
 	const startTimeout = 20 * time.Second
 	select {
 	case err = <-ready:
 	case <-time.After(startTimeout):
-		err = fmt.Errorf("it did not listen within %v", startTimeout)
+		err = fmt.Errorf("the emulator did not listen within %v", startTimeout)
 	}
 	if err != nil {
 		kill()

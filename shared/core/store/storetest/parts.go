@@ -13,7 +13,7 @@ func Text(s string) store.Value { return &types.AttributeValueMemberS{Value: s} 
 
 // Parts calls visit for an item and the structs within it. nested reports whether the attribute
 // with a name contains a struct or a list of structs. Parts does not visit other maps, because their
-// keys are data and not attribute names. path is the path of a part, "" for the item.
+// keys are data and not attribute names. path is the path of a part, such as ".a.b", or "" for the item.
 func Parts(item store.Item, nested func(name string) bool, visit func(path string, part store.Item)) {
 	parts("", item, nested, visit)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Random returns bytes that look random and are the same in each run of the
-// test. It is not safe for concurrent use; store.Table and ids.Source guard it.
+// Random returns a source of bytes that look random and are the same in each run of the test.
+// The source is not safe for concurrent use; store.Table and ids.Source guard it.
 func Random(t testing.TB) io.Reader {
 	return rand.NewChaCha8(sha256.Sum256([]byte(t.Name())))
 }

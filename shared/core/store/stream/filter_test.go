@@ -45,7 +45,7 @@ func TestFilterMatches(t *testing.T) {
 	} {
 		f, err := stream.ParseFilter(tc.pattern)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseFilter(%s) = %v, want success", tc.pattern, err)
 		}
 		if got := f.Matches(recordOf(t, record)); got != tc.want {
 			t.Errorf("ParseFilter(%s).Matches() = %t, want %t", tc.pattern, got, tc.want)

@@ -64,7 +64,7 @@ func TestFromLambdaConvertsEveryType(t *testing.T) {
 	}
 	got, err := stream.FromLambda(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("FromLambda() of a record with every type = %v, want success", err)
 	}
 	if diff := cmp.Diff(want, got, ignoreUnexported); diff != "" {
 		t.Errorf("FromLambda() of a record with every type (-want +got):\n%s", diff)
