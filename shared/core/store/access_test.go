@@ -132,7 +132,9 @@ func TestScanRequiresScanAccess(t *testing.T) {
 		"scan access restricted from read access": {
 			all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"readable"}}).Restrict(scans), false,
 		},
-		"read access to all prefixes": {all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"readable", "hidden"}}), false},
+		"read access to all prefixes": {
+			all.Restrict(store.TableAccess{Reads: []store.KeyPrefix{"readable", "hidden"}}), false,
+		},
 	} {
 		items, _, err := test.restricted.Page(t.Context(), store.Key{}, 10)
 		if got := err == nil && len(items) == 1; got != test.want {

@@ -124,7 +124,8 @@ func TestCloseUnderCalls(t *testing.T) {
 	}
 }
 
-// TestEachNotePages visits more notes than are read at a time, while some of them are deleted.
+// TestEachNotePages visits more notes than are read at a time, and deletes each note during its visit.
+// It also checks that a visit ends when its function returns false.
 func TestEachNotePages(t *testing.T) {
 	t.Parallel()
 	engine := open(t, embedded.Options{Dir: "data", FS: vfs.NewMem()})
@@ -139,7 +140,7 @@ func TestEachNotePages(t *testing.T) {
 	next := 0
 	err := engine.EachNote("note/", func(key string, value []byte) (bool, error) {
 		if want := fmt.Sprintf("note/%04d", next); key != want || string(value) != fmt.Sprint(next) {
-			return false, fmt.Errorf("%s holds %s, want %s", key, value, want)
+			return false, fmt.Errorf("EachNote(note/) visits %s with %q, want %s with %q", key, value, want, fmt.Sprint(next))
 		}
 		next++
 		return true, engine.SetNotes(nil, key)
@@ -147,11 +148,13 @@ func TestEachNotePages(t *testing.T) {
 	if err != nil || next != n {
 		t.Errorf("EachNote(note/) visits %d notes, %v, want %d", next, err, n)
 	}
-	visited := 0
-	if err := engine.EachNote("", func(string, []byte) (bool, error) {
-		visited++
-		return visited < 2, nil
-	}); err != nil || visited != 2 {
-		t.Errorf("EachNote() visits %d notes, %v, want the 2 that are left", visited, err)
+	for limit, want := range map[int]int{1: 1, 3: 2} { // two notes are left
+		visited := 0
+		if err := engine.EachNote("", func(string, []byte) (bool, error) {
+			visited++
+			return visited < limit, nil
+		}); err != nil || visited != want {
+			t.Errorf("EachNote() that ends after %d notes visits %d of them, %v, want %d", limit, visited, err, want)
+		}
 	}
 }

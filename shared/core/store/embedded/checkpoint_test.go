@@ -65,7 +65,7 @@ func TestCheckpointUnderWriters(t *testing.T) {
 }
 
 // TestCheckpointHasMarks checks that a checkpoint also has data that was written
-// without an fsync, such as the marks of the feed's readers.
+// without an fsync, such as the marks of the feed's readers. A second checkpoint in the same folder must be refused.
 func TestCheckpointHasMarks(t *testing.T) {
 	fs := vfs.NewMem()
 	engine := open(t, embedded.Options{Dir: folder, FS: fs})

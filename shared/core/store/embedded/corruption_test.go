@@ -232,7 +232,7 @@ func openCorrupted(t *testing.T, fs *vfs.MemFS, c corruption, values map[string]
 	engine, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: fs, MemTableBytes: smallMemTable})
 	if err != nil {
 		if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "restore the last backup") {
-			t.Errorf("%v: Open = %q, want one line that says what to do", c, text)
+			t.Errorf("%v: Open() = %q, want one line with \"restore the last backup\"", c, text)
 		}
 		if after := storeFiles(t, fs); !maps.Equal(before, after) {
 			t.Errorf("%v: files after a refused start differ, want none changed", c)
@@ -248,7 +248,7 @@ func openCorrupted(t *testing.T, fs *vfs.MemFS, c corruption, values map[string]
 		got, err := readValue(t, engine, name)
 		if err != nil && strings.HasSuffix(c.file, ".sst") {
 			if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "restore the last backup") {
-				t.Errorf("%v: read %s = %q, want one line that says what to do", c, name, text)
+				t.Errorf("%v: read %s = %q, want one line with \"restore the last backup\"", c, name, text)
 			}
 			return "error of a read"
 		}
@@ -259,7 +259,7 @@ func openCorrupted(t *testing.T, fs *vfs.MemFS, c corruption, values map[string]
 	}
 	if n, err := tableOver(engine).Count(t.Context(), store.Query{PK: "p"}); err != nil || n != items {
 		if !strings.HasSuffix(c.file, ".sst") || err == nil {
-			t.Errorf("%v: Count = %d, %v, want %d", c, n, err, items)
+			t.Errorf("%v: Count() = %d, %v, want %d", c, n, err, items)
 		}
 	}
 	return "served"
@@ -311,7 +311,7 @@ func TestTruncatedOlderLogIsRefused(t *testing.T) {
 	crashedFS := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 	stall.Unlock()
 	if n := count(t, tableOver(open(t, embedded.Options{Dir: folder, FS: cloneFS(t, crashedFS)}))); n != commits {
-		t.Fatalf("Count over whole files = %d, want %d", n, commits)
+		t.Fatalf("Count() over whole files = %d, want %d", n, commits)
 	}
 	newestLog := newestFile(t, crashedFS, ".log")
 	for name := range fileSizes(t, crashedFS, folder) {
@@ -324,7 +324,7 @@ func TestTruncatedOlderLogIsRefused(t *testing.T) {
 			replace(t, truncated, name, full[:size])
 			b, err := embedded.Open(t.Context(), embedded.Options{Dir: folder, FS: truncated})
 			if err == nil {
-				t.Errorf("Open with %d of %d bytes of %s = a store of %d items, want a refusal", size, len(full), name,
+				t.Errorf("Open() with %d of %d bytes of %s = a store of %d items, want a refusal", size, len(full), name,
 					count(t, tableOver(b)))
 				_ = b.Close()
 			}

@@ -54,7 +54,7 @@ func (i *interrupter) MaybeError(op errorfs.Op) error {
 	percent := []int{0, 50, 100}[i.random.IntN(3)]
 	i.copies = append(i.copies, interruptedDisk{
 		i.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: i.random}),
-		fmt.Sprintf("with %d %% of what was not synced, before %v of %s", percent, op.Kind, op.Path), i.acknowledged,
+		fmt.Sprintf("with %d %% of the unsynced data, before %v of %s", percent, op.Kind, op.Path), i.acknowledged,
 	})
 	return nil
 }
@@ -103,11 +103,11 @@ func TestInterruptedStoreStarts(t *testing.T) {
 					MemTableBytes: smallMemTable,
 				})
 				if err != nil {
-					t.Errorf("Open %s = %v, want a start", cut.description, err)
+					t.Errorf("Open() %s = %v, want success", cut.description, err)
 					continue
 				}
 				if n := count(t, tableOver(engine)); n < cut.acknowledged {
-					t.Errorf("Count %s = %d, want at least %d", cut.description, n, cut.acknowledged)
+					t.Errorf("Count() %s = %d, want at least %d", cut.description, n, cut.acknowledged)
 				}
 				for n := range cut.acknowledged {
 					var got map[string]any
@@ -117,7 +117,7 @@ func TestInterruptedStoreStarts(t *testing.T) {
 					}
 				}
 				if err := engine.Close(); err != nil {
-					t.Errorf("Close %s = %v, want nil", cut.description, err)
+					t.Errorf("Close() %s = %v, want nil", cut.description, err)
 				}
 			}
 		})

@@ -48,7 +48,7 @@ func put(t *testing.T, table *store.Table, n int) {
 
 func numberedKey(n int) store.Key { return store.Key{PK: "p", SK: fmt.Sprintf("%04d", n)} }
 
-// count returns the number of items that put has committed.
+// count returns the number of items in the partition of put.
 func count(t *testing.T, table *store.Table) int {
 	t.Helper()
 	n, err := table.Count(t.Context(), store.Query{PK: "p"})
@@ -58,7 +58,7 @@ func count(t *testing.T, table *store.Table) int {
 	return n
 }
 
-// open opens a store until the test ends.
+// open opens a store, and closes it when the test ends.
 func open(t *testing.T, o embedded.Options) *embedded.Backend {
 	t.Helper()
 	b, err := embedded.Open(t.Context(), o)
@@ -69,7 +69,7 @@ func open(t *testing.T, o embedded.Options) *embedded.Backend {
 	return b
 }
 
-// newestFile returns the newest file with a suffix.
+// newestFile returns the path of the newest file with a suffix.
 func newestFile(t *testing.T, fs vfs.FS, suffix string) string {
 	t.Helper()
 	names, err := fs.List(path.Join(folder, "pebble"))

@@ -141,43 +141,43 @@ func wantRevealedOnceSynced(t *testing.T, c unsyncedChange) {
 	expiring := map[string]any{"ttl": 10}
 	err = b.Transact(ctx, "first", []store.Write{
 		store.Put(existingKey, dueAttributes("old")),
-		store.Put(store.Key{PK: "gone", SK: "."}, expiring),
+		store.Put(store.Key{PK: "expiring", SK: "."}, expiring),
 	})
 	if err := errors.Join(err, b.SetNotes(map[string][]byte{"old": {1}})); err != nil {
 		t.Fatal(err)
 	}
-	last := b.seq
+	previousSeq := b.seq
 	now.Store(11)
 	results := make(chan bool, 2)
-	run := func(call func() (bool, error)) {
+	run := func(name string, call func() (bool, error)) {
 		revealed, err := call()
 		if err != nil {
-			t.Errorf("the change, or the call that may reveal it = %v, want success", err)
+			t.Errorf("%s = %v, want success", name, err)
 		}
 		results <- revealed
 	}
 	disk.stalled.Lock()
-	go run(func() (bool, error) { return true, c.change(ctx, b) })
+	go run("the change", func() (bool, error) { return true, c.change(ctx, b) })
 	calls := 1
 	for applied := false; !applied; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
-		applied = b.seq > last
+		applied = b.seq > previousSeq
 		b.mu.Unlock()
 	}
 	if c.reveals != nil {
 		calls++
-		go run(func() (bool, error) { return c.reveals(ctx, b) })
+		go run("the call that may reveal the change", func() (bool, error) { return c.reveals(ctx, b) })
 	}
 	select {
 	case <-results:
-		t.Error("the change is visible before the disk has synced it, want it hidden")
+		t.Error("a call returns before the disk has synced the change, want it to wait")
 		calls--
 	case <-time.After(50 * time.Millisecond):
 	}
 	disk.stalled.Unlock()
 	for range calls {
 		if revealed := <-results; !revealed {
-			t.Error("the change is not visible after the disk has synced it, want it visible")
+			t.Error("a call does not reveal the change after the disk has synced it, want it revealed")
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// TestWritesToMovedFilesFail removes or moves the open files, which the
-// system still lets the store write to. It checks that commits fail.
+// TestWritesToMovedFilesFail removes or moves the open files, which the system still lets the
+// store write to. It checks that all writes fail, and that Fatal is called once, with advice.
 func TestWritesToMovedFilesFail(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows removes no file that is open")

@@ -52,7 +52,7 @@ func (w *writer) write(ctx context.Context, table *store.Table, power *atomic.Bo
 	return nil
 }
 
-// TestPowerCuts checks that the store has all acknowledged commits after a power cut at any moment.
+// TestPowerCuts checks that the store has all acknowledged commits after a power cut at a random moment.
 // It must have each commit whole or not at all, and all data that was read before the power cut.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ func runUntilPowerCut(
 	return after
 }
 
-// resetPair clears a writer's pair and restarts its count.
+// resetPair deletes both items of a writer's pair, so that the writer can start again with 1.
 func resetPair(t *testing.T, table *store.Table, i int) {
 	t.Helper()
 	a, b := pairKeys(i)
@@ -153,7 +153,7 @@ func read(t *testing.T, table *store.Table, i int) int {
 		t.Errorf("Load() of the pair of writer %d = %v, want success", i, err)
 	}
 	if first != second {
-		t.Errorf("read of one commit = %d and %d, want the same number twice", first.N, second.N)
+		t.Errorf("Load() of the pair of writer %d = %d and %d, want the same number twice", i, first.N, second.N)
 	}
 	return first.N
 }

@@ -41,14 +41,15 @@ func releasedStore(t *testing.T) *vfs.MemFS {
 	return fs
 }
 
-// TestFilesOfLastReleaseAreRead opens the files twice, because the first start rewrites them.
+// TestFilesOfLastReleaseAreRead checks that all items and notes are read. It opens the files twice, because the first
+// start rewrites them.
 func TestFilesOfLastReleaseAreRead(t *testing.T) {
 	fs := releasedStore(t)
 	for start := range 2 {
 		b := open(t, embedded.Options{Dir: folder, FS: fs})
 		table := tableOver(b)
 		if n := count(t, table); n != 60 {
-			t.Errorf("start %d: Count = %d, want 60", start, n)
+			t.Errorf("start %d: Count() = %d, want 60", start, n)
 		}
 		for n := range 60 {
 			var got struct {
@@ -60,7 +61,7 @@ func TestFilesOfLastReleaseAreRead(t *testing.T) {
 		}
 		for n := range 3 {
 			if note, err := b.Note(fmt.Sprint("note-", n)); string(note) != "noted" || err != nil {
-				t.Errorf("start %d: Note(%d) = %q, %v, want noted", start, n, note, err)
+				t.Errorf("start %d: Note(note-%d) = %q, %v, want noted", start, n, note, err)
 			}
 		}
 		if err := b.Close(); err != nil {

@@ -24,7 +24,7 @@ func closedStore(t *testing.T, commits int) *vfs.MemFS {
 // positions of the blocks. It is padded and has no checksum.
 const footerBytes = 53
 
-// TestVerifyFindsEveryDamagedBlock damages blocks of data, indexes, filters and properties.
+// TestVerifyFindsEveryDamagedBlock damages one bit at a time, at 80 places in all blocks of a table.
 // It checks that Verify reads the blocks on disk, even if an undamaged block is in memory.
 func TestVerifyFindsEveryDamagedBlock(t *testing.T) {
 	fs := closedStore(t, 60)
@@ -42,8 +42,8 @@ func TestVerifyFindsEveryDamagedBlock(t *testing.T) {
 		replace(t, fs, name, changed)
 		err := engine.Verify(t.Context())
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "restore the last backup") {
-			t.Errorf("Verify(table with a bit of byte %d of %d changed) = %v, want one line that says what to do", offset,
-				len(intact), err)
+			t.Errorf("Verify(table with a bit of byte %d of %d changed) = %v, want one line with \"restore the last backup\"",
+				offset, len(intact), err)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestDamagedBlockFailsOnlyItsCall(t *testing.T) {
 			t.Errorf("Fatal(%v) is called, want no call", err)
 		}})
 		if err != nil {
-			continue // a start reads this block
+			continue // the start reads the damaged block
 		}
 		if _, err := tableOver(engine).Count(t.Context(), store.Query{PK: "p"}); err != nil {
 			failed = true

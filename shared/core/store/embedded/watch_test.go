@@ -10,7 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// TestWatchReportsCommitDurations checks that Watch reports each commit, and no refused commit.
+// TestWatchReportsCommitDurations checks that Watch reports the duration of each commit, and of no refused commit. It
+// also checks that Bytes returns a positive size until Close.
 func TestWatchReportsCommitDurations(t *testing.T) {
 	b := open(t, embedded.Options{Dir: t.TempDir()})
 	table := store.New(b, store.Options{Random: rand.Reader, Now: time.Now})

@@ -42,11 +42,12 @@ func TestImportedRootKeyIsUsed(t *testing.T) {
 		}
 		if got, err := rootkey.New(service, "key", table, time.Now).Root(t.Context()); err != nil ||
 			!bytes.Equal(got, root.Key) {
-			t.Errorf("Root() after Import() = another key (%v), want the imported one", err)
+			t.Errorf("Root() after Import() = the imported key %t, %v, want true", bytes.Equal(got, root.Key), err)
 		}
 		if got, err := rootkey.Export(t.Context(), service, "key", table); err != nil || !bytes.Equal(got.Key, root.Key) ||
 			got.Number != 1 {
-			t.Errorf("Export() after Import() = number %d (%v), want number 1 with the imported key", got.Number, err)
+			t.Errorf("Export() after Import() = number %d, the imported key %t, %v, want 1, true",
+				got.Number, bytes.Equal(got.Key, root.Key), err)
 		}
 		// The first commit has changed the record since Import read it.
 		if err := table.Commit(t.Context(), w); !errors.Is(err, store.ErrCondition) {

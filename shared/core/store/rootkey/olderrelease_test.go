@@ -12,8 +12,8 @@ import (
 )
 
 // TestOlderReleaseFindsNoRotatedKey checks that a release that knows only one root key finds it until
-// the rotation switches to the next root key. Then the release finds no root key, and fails. With the
-// new root key it would refuse all keys of clients, and store data that no other process finds.
+// the rotation switches to the next root key. Then the release finds no root key. With the new
+// root key it would refuse all keys of clients, and store data that no other process finds.
 func TestOlderReleaseFindsNoRotatedKey(t *testing.T) {
 	k, table := rootkeytest.New("old", "new"), storetest.New(t)
 	source := rootkey.New(k, "old", table, time.Now)
@@ -48,14 +48,14 @@ func TestOlderReleaseFindsNoRotatedKey(t *testing.T) {
 		}
 		source.Expire()
 		if wrapped := readOlder(); i == 0 && string(wrapped) != string(first) || i > 0 && len(wrapped) > 0 {
-			t.Errorf("wrapped key for an older release after step %d = %q, want %q before the rotation and none after",
+			t.Errorf("wrapped key for an older release after step %d = %q, want %q after step 0 and none after later steps",
 				i, wrapped, first)
 		}
 		if _, err := rootkey.New(k, "old", table, time.Now).Root(t.Context()); err != nil {
 			t.Errorf("Root() of this release after step %d = %v, want success", i, err)
 		}
 	}
-	// The older release also finds no root key after a change of the KMS key and after a move.
+	// The older release also finds no root key after a change of the KMS key and after an import.
 	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()); err != nil {
 		t.Fatal(err)
 	}

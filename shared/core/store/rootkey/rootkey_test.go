@@ -21,7 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// keyService is a KMS with one key. The wrapped form of a key is its index in keys.
+// keyService is a KMS with one key. The wrapped form of a key is "w" and its index in keys.
 type keyService struct {
 	keyID string
 

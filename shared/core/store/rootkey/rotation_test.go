@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// commit commits the writes of a rotation.
+// commit commits the writes of a rotation. err is the error of the call that returned the writes.
 func commit(t *testing.T, table *store.Table, writes []store.Write, err error) {
 	t.Helper()
 	if err == nil {
@@ -98,7 +98,8 @@ func TestStagesRequireOrder(t *testing.T) {
 }
 
 // TestBeginUsesStoredRootKey checks that a rotation creates the first root key if there
-// is none, and uses the root key in the table if the root key in memory was replaced.
+// is none, and uses the root key in the table if the root key in memory was replaced. If an
+// import replaces the root key after Begin, the writes of Begin must fail.
 func TestBeginUsesStoredRootKey(t *testing.T) {
 	k, table := rootkeytest.New("key"), storetest.New(t)
 	stale := rootkey.New(k, "key", table, time.Now)

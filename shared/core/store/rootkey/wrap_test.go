@@ -43,7 +43,7 @@ func TestChangeOfKMSKey(t *testing.T) {
 	}
 	if err := rootkey.WrapOnly(t.Context(), k, "new", table, initiator()); err == nil ||
 		!strings.Contains(err.Error(), "nothing was changed: begin with rewrap-root-key") {
-		t.Errorf("WrapOnly() before WrapAlso() = %v, want an error that nothing was changed, and with which command to begin", err)
+		t.Errorf("WrapOnly() before WrapAlso() = %v, want an error that names the command to begin with", err)
 	}
 	for range 2 {
 		if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()); err != nil {
