@@ -38,7 +38,7 @@ func TestFromEnvironment(t *testing.T) {
 	env[config.VarBedrockEndpoint] = "http://127.0.0.1:8002"
 	got, err := config.FromEnvironment(func(name string) string { return env[name] })
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("FromEnvironment() = %v, want success", err)
 	}
 	want := config.Config{
 		Table: "gatewright", Bucket: "gatewright-blobs", KeyFile: "key",

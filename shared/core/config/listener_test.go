@@ -44,7 +44,7 @@ func TestListenerFromEnvironment(t *testing.T) {
 	}
 }
 
-func TestErrorNamesInvalidLimit(t *testing.T) {
+func TestErrorNamesInvalidListenerVariable(t *testing.T) {
 	for variable, values := range map[string][]string{
 		config.VarHeaderBytes:           {"secret", "1023", "-1", "1048577", "64k"},
 		config.VarHeaderFields:          {"9", "10001"},

@@ -101,18 +101,19 @@ func TestUnknownSettingIsReported(t *testing.T) {
 			lines = strings.Split(err.Error(), "\n")
 		}
 		if len(lines) != len(tt.want) {
-			t.Errorf("CheckNames(%s) = %v, want %d lines", tt.environ, err, len(tt.want))
+			t.Errorf("CheckNames(%s, %t) = %v, want %d lines", tt.environ, tt.local, err, len(tt.want))
 			continue
 		}
 		for i, want := range tt.want {
 			if !strings.Contains(lines[i], want) || strings.Contains(lines[i], "secret") {
-				t.Errorf("CheckNames(%s): line %d = %q, want %q in it, and no value", tt.environ, i+1, lines[i], want)
+				t.Errorf("CheckNames(%s, %t): line %d = %q, want %q in it, and no value",
+					tt.environ, tt.local, i+1, lines[i], want)
 			}
 		}
 	}
 }
 
-// TestVariablesInSourcesAreDeclared checks that all variables in the sources are declared.
+// TestVariablesInSourcesAreDeclared checks that all variables in Makefiles and in Go files except tests are declared.
 // CheckNames would refuse an undeclared variable, and the documentation would not have it.
 func TestVariablesInSourcesAreDeclared(t *testing.T) {
 	names := regexp.MustCompile(`\bGATEWRIGHT_[A-Z0-9_]*[A-Z0-9]\b`)
@@ -158,6 +159,6 @@ func TestClientVariablesAreIgnored(t *testing.T) {
 		}
 	}
 	if config.CheckNames([]string{config.VarClientURL + "S=x"}, false) == nil {
-		t.Errorf("CheckNames(%sS) = nil, want an error", config.VarClientURL)
+		t.Errorf("CheckNames(%sS=x, false) = nil, want an error", config.VarClientURL)
 	}
 }

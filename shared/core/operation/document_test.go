@@ -11,7 +11,8 @@ import (
 )
 
 // TestDataKeepsUnknownFields runs the first step of an operation with a newer release, and
-// the second step with an older release, which knows fewer fields of the operation's data.
+// the second step with an older release, which knows fewer fields of the operation's data. The
+// other fields must remain, except in the entries of lists and in a value that the step replaces.
 func TestDataKeepsUnknownFields(t *testing.T) {
 	type place struct {
 		File string `json:"file"`

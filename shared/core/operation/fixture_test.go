@@ -66,7 +66,7 @@ func (fx *fixture) run(id string) operation.Record {
 	fx.t.Helper()
 	r, err := fx.engine.Run(fx.t.Context(), id)
 	if err != nil {
-		fx.t.Fatal(err)
+		fx.t.Fatalf("Run(%s) = %v, want success", id, err)
 	}
 	return r
 }
@@ -75,7 +75,7 @@ func (fx *fixture) read(id string) operation.Record {
 	fx.t.Helper()
 	r, err := fx.engine.Read(fx.t.Context(), id)
 	if err != nil {
-		fx.t.Fatal(err)
+		fx.t.Fatalf("Read(%s) = %v, want success", id, err)
 	}
 	return r
 }
@@ -83,7 +83,7 @@ func (fx *fixture) read(id string) operation.Record {
 func (fx *fixture) sweep() {
 	fx.t.Helper()
 	if err := fx.engine.Sweep(fx.t.Context()); err != nil {
-		fx.t.Fatal(err)
+		fx.t.Fatalf("Sweep() = %v, want success", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func addTask(name string, n int64) operation.Task {
 	}
 }
 
-// logRecorder records an engine's log lines.
+// logRecorder records an engine's log lines. It fails the test if an attribute of a line is a Duration.
 type logRecorder struct {
 	t     testing.TB
 	mu    sync.Mutex

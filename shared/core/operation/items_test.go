@@ -188,7 +188,7 @@ func TestOnlyGroupWithFalseConditionIsSkipped(t *testing.T) {
 				key := store.Key{PK: "items", SK: i.SK}
 				if i.SK == itemKey(3).SK {
 					return write(store.Upsert(counterKey("skipped"), store.Add(store.At("n"), 1)),
-						store.Update(store.Key{PK: "gone", SK: "."}, store.Set(store.At("x"), 1)))
+						store.Update(store.Key{PK: "missing", SK: "."}, store.Set(store.At("x"), 1)))
 				}
 				return write(store.Update(key, store.Set(store.At("seen"), true)))
 			}}.Walk(func(i item) string { return i.SK })
@@ -198,7 +198,7 @@ func TestOnlyGroupWithFalseConditionIsSkipped(t *testing.T) {
 		if r := fx.run("op"); r.Status != operation.Success {
 			t.Fatalf("record = %+v, want success", r)
 		}
-		seen := 0
+		changed := 0
 		for n := range 10 {
 			var i struct {
 				Seen bool `dynamodbav:"seen"`
@@ -207,12 +207,12 @@ func TestOnlyGroupWithFalseConditionIsSkipped(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i.Seen {
-				seen++
+				changed++
 			}
 		}
-		if seen != 9 || fx.counter("skipped") != 0 {
+		if changed != 9 || fx.counter("skipped") != 0 {
 			t.Errorf("%d items were changed, %d writes of the group with the false condition, want 9, 0",
-				seen, fx.counter("skipped"))
+				changed, fx.counter("skipped"))
 		}
 	})
 }

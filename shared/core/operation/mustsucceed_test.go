@@ -160,8 +160,8 @@ func TestListAndResume(t *testing.T) {
 		}
 		if r := listed[0]; r.FailedAttempts() < 20 || r.LastFailure() != "The table has no time." ||
 			!r.DueOn.After(time.Now().Add(-time.Minute)) {
-			t.Errorf("first listed: %d failed attempts, last failure %q, due on %v, want at least 20, %q, in the future",
-				r.FailedAttempts(), r.LastFailure(), r.DueOn, "The table has no time.")
+			t.Errorf("first listed: %d failed attempts, last failure %q, due on %v, want at least 20, %q, at most 1m before %v",
+				r.FailedAttempts(), r.LastFailure(), r.DueOn, "The table has no time.", time.Now())
 		}
 		if now := time.Now(); !listed[0].IsLate(now) || listed[1].IsLate(now) || !listed[1].IsLate(now.Add(3*time.Minute)) {
 			t.Errorf("IsLate() of waiting, new, and new in 3 minutes = %t, %t, %t, want true, false, true",

@@ -24,8 +24,8 @@ const (
 	batchRuns   = 4 * runs
 )
 
-// orderDefinitions returns the definition of an operation with all kinds of steps: effects in the
-// table, an effect elsewhere, portions, a wait, a choice, and a failure that is caught.
+// orderDefinitions returns the definition of an operation with effects in the table, an effect
+// outside the table, a state of several steps, a delay, and a failure that is caught.
 func orderDefinitions(w *operationtest.Worker, objects *bucket) []operation.Definition {
 	return []operation.Definition{{Kind: "order", First: "reserve", States: map[string]operation.State{
 		"reserve": {Description: "takes one from the stock", Task: addTask("reserved", 1), Next: "pack"},

@@ -74,7 +74,7 @@ func TestHandleStreamReturnsFailedRecords(t *testing.T) {
 		records := fx.stream()
 		fx.begin("good", "steps")
 		fx.begin("bad", "steps")
-		fx.begin("late", "steps")
+		fx.begin("another", "steps")
 		engine := fx.unresponsiveEngine(operation.Key("bad"))
 		batch := records()
 		batch = append(batch, batch[1])

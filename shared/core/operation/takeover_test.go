@@ -38,7 +38,7 @@ func TestExpireLeases(t *testing.T) {
 
 		next := fx.engineOf(fx.definitions...)
 		if expired, err := next.ExpireLeases(t.Context()); err != nil || expired != 1 {
-			t.Fatalf("ExpireLeases() = %d, %v, want 1 lease that is ended", expired, err)
+			t.Fatalf("ExpireLeases() = %d, %v, want 1 expired lease", expired, err)
 		}
 		if got := fx.read("build-2"); got.Version != planned.Version {
 			t.Errorf("ExpireLeases() has written an operation without a lease: version = %d, want %d", got.Version,
@@ -82,8 +82,8 @@ func TestExpiredLeaseCountsAsDeath(t *testing.T) {
 		for range deaths {
 			go func() { _, _ = fx.engine.Run(context.WithoutCancel(t.Context()), "build-1") }()
 			synctest.Wait()
-			if ended, err := fx.engine.ExpireLeases(t.Context()); err != nil || ended != 1 {
-				t.Fatalf("ExpireLeases() = %d, %v, want 1 lease that is ended", ended, err)
+			if expired, err := fx.engine.ExpireLeases(t.Context()); err != nil || expired != 1 {
+				t.Fatalf("ExpireLeases() = %d, %v, want 1 expired lease", expired, err)
 			}
 		}
 		fx.sweep()

@@ -16,7 +16,7 @@ import (
 
 // TestHistoryRecordsRotations checks, for each rotation, who started it, the old and the
 // new root key, the times of the stages, and the counts. The history is in the table,
-// newest first, and in the operator's log. Neither may contain a part of a root key.
+// newest first, and in the operator's log. Neither may contain a root key.
 func TestHistoryRecordsRotations(t *testing.T) {
 	fx := newFixture(t)
 	fx.fill(20)

@@ -203,22 +203,23 @@ func (fx *fixture) checkUsable(p installation.Parts, k *testData, maxReads int64
 	if ref, err := tunnels.OpenDirectory(p).Authorize(fx.Context(), k.token); err != nil || ref != "a-1/"+k.tunnel {
 		fx.Fatalf("%s: Authorize(token) = %q, %v, want %q", stage, ref, err, "a-1/"+k.tunnel)
 	}
-	if key, err := tunnels.Open(p).Read(fx.request(), owner, k.tunnel); err != nil || key.Token != k.token {
-		fx.Fatalf("%s: Read(%s) = token %q, %v, want %q", stage, k.tunnel, key.Token, err, k.token)
+	if tunnel, err := tunnels.Open(p).Read(fx.request(), owner, k.tunnel); err != nil || tunnel.Token != k.token {
+		fx.Fatalf("%s: Read(%s) = token %q, %v, want %q", stage, k.tunnel, tunnel.Token, err, k.token)
 	}
 	if _, err := keys.Open(p).ReadBucket(fx.request(), consumerAt("shown").BucketLocator); err != nil {
 		fx.Fatalf("%s: ReadBucket() = %v, want success", stage, err)
 	}
 }
 
-// sweepAndAdvance lets a new process run all operations that are due, and then lets time pass.
+// sweepAndAdvance lets a new process run all operations that are due, and then lets time pass. If fx.data is set and no
+// calls fail, it checks the data in between, in a process that has read the root keys before the sweep.
 func (fx *fixture) sweepAndAdvance(d time.Duration) {
 	fx.Helper()
 	stale := fx.process() // a process that reads the root keys before the sweep
 	_ = must(stale.Key.Root(fx.Context()))(fx)
 	defer func() {
 		if fx.data != nil && fx.backend.random == nil {
-			fx.checkUsable(stale, fx.data, readsPerCheck+1, "in a process that has not heard of the last stage")
+			fx.checkUsable(stale, fx.data, readsPerCheck+1, "in a process that does not know the last stage")
 		}
 		fx.now = fx.now.Add(d)
 	}()
@@ -260,8 +261,9 @@ func (fx *fixture) rotate(onStatus func(rotation.Status)) {
 // readsPerCheck is the number of items that a check of a key reads: the key and its bucket.
 const readsPerCheck = 2
 
-// TestRotationIsTransparent checks in each stage that processes that know the stage, and a process that started before
-// it, accept all keys. Each check may need one additional read during the rotation, and none before and after it.
+// TestRotationIsTransparent checks in each stage that processes that know the stage, and processes that started before
+// it, accept keys and the tunnel's token. Each check may need one additional read during the rotation, and none before and
+// after it.
 func TestRotationIsTransparent(t *testing.T) {
 	fx := newFixture(t)
 	k := fx.fill(1000) // 2,000 keys
@@ -274,7 +276,7 @@ func TestRotationIsTransparent(t *testing.T) {
 		fx.checkUsable(fx.process(), k, readsPerCheck+1, s.Stage)
 		fx.checkUsable(longRunning, k, readsPerCheck+1, s.Stage+", in a process that was started before")
 		// Clients create a key with a chosen text, and replace the tunnel's token.
-		text := fmt.Sprintf("a-key-of-its-own-%d", len(k.keys))
+		text := fmt.Sprintf("a-chosen-text-%d", len(k.keys))
 		must(keys.Open(longRunning).CreateKey(fx.request(), consumerAt("forgotten"), keys.NewKey{Text: text}))(t)
 		if _, err := keys.Open(fx.process()).CreateKey(fx.request(), consumerAt("shown"),
 			keys.NewKey{Text: text}); !fault.Is(err, fault.Conflict) {
@@ -288,9 +290,9 @@ func TestRotationIsTransparent(t *testing.T) {
 			}
 		}
 		texts = append(texts[max(0, len(texts)-1):], text) // the last two are enough
-		before := k.token
+		replaced := k.token
 		k.token = must(tunnels.Open(longRunning).Rotate(fx.request(), owner, k.tunnel))(t).Token
-		if ref, err := tunnels.OpenDirectory(fx.process()).Authorize(t.Context(), before); err != nil || ref != "" {
+		if ref, err := tunnels.OpenDirectory(fx.process()).Authorize(t.Context(), replaced); err != nil || ref != "" {
 			t.Fatalf("%s: Authorize(replaced token) = %q, %v, want no tunnel", s.Stage, ref, err)
 		}
 	})
@@ -323,7 +325,8 @@ func TestRotationContinuesAfterKill(t *testing.T) {
 	}
 }
 
-// TestOldRootKeyOpensNothingAfterwards checks that no data sealed under the old root key is left.
+// TestOldRootKeyOpensNothingAfterwards checks that each sealed value in the table was replaced, that each hash of a key
+// is under the new root key, and that the key file has only the new root key.
 func TestOldRootKeyOpensNothingAfterwards(t *testing.T) {
 	fx := newFixture(t)
 	fx.fill(50)

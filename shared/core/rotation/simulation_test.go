@@ -180,15 +180,18 @@ func (s *simulatedInstallation) checkInvariant(ctx context.Context, table *store
 			return false
 		}
 		if slices.ContainsFunc(s.revoked, accepts) {
-			return fmt.Errorf("in %s a revoked key opens", name)
+			return fmt.Errorf("in %s a revoked key is accepted", name)
 		}
 		for i, text := range s.valid {
 			if !accepts(text) {
-				return fmt.Errorf("in %s key %d opens nothing", name, i)
+				return fmt.Errorf("in %s valid key %d is refused", name, i)
 			}
 		}
-		if ref, err := tunnels.OpenDirectory(p).Authorize(ctx, s.tunnelToken); err != nil || ref == "" {
-			return fmt.Errorf("in %s the token of a tunnel leads nowhere (%w)", name, err)
+		switch ref, err := tunnels.OpenDirectory(p).Authorize(ctx, s.tunnelToken); {
+		case err != nil:
+			return fmt.Errorf("in %s the token of a tunnel: %w", name, err)
+		case ref == "":
+			return fmt.Errorf("in %s the token of a tunnel is refused", name)
 		}
 		if err := s.checkReadable(ctx, p); err != nil {
 			return fmt.Errorf("in %s: %w", name, err)
@@ -370,17 +373,18 @@ func TestKeyChangesDuringRotation(t *testing.T) {
 	}), 10)
 }
 
-// checkChanges returns an error unless the changes are in effect in this process.
+// checkChanges returns an error unless this process accepts the new text of the changed key, and refuses the texts of
+// the keys before their changes.
 func (s *simulatedInstallation) checkChanges(ctx context.Context, p installation.Parts) error {
 	v := keys.OpenVerifier(p)
 	for i, text := range append([]string{"a-text-of-its-owner"}, s.changedTexts...) {
 		bucket := []string{"shown", "shown", "forgotten"}[i]
 		_, err := v.Verify(ctx, keys.BucketRef{AccountID: "a-1", Name: bucket}, text)
-		switch {
-		case fault.Is(err, fault.Unauthenticated) != (i > 0):
-			return fmt.Errorf("verify text %d: %w", i, err)
-		case err != nil && !fault.Is(err, fault.Unauthenticated):
+		switch refused := fault.Is(err, fault.Unauthenticated); {
+		case err != nil && !refused:
 			return err
+		case refused != (i > 0):
+			return fmt.Errorf("verify text %d: refused = %t, want %t", i, refused, i > 0)
 		}
 	}
 	return nil

@@ -82,7 +82,7 @@ func (fx *serviceFixture) Transact(ctx context.Context, token string, writes []s
 	return fx.items.Transact(ctx, token, writes)
 }
 
-// watchedBackend is the backend of a serviceFixture.
+// watchedBackend is the backend of a serviceFixture. Its transactions set the fixture's maxWrites.
 type watchedBackend struct {
 	*memory.Backend
 	fx *serviceFixture
@@ -321,7 +321,7 @@ func TestGroupsFillTransactions(t *testing.T) {
 	}
 }
 
-var errTable = errors.New("the table is down")
+var errTable = errors.New("the table has failed")
 
 // TestFailureEndsAStep checks that every kind of failure ends the step. If a step skipped
 // records silently, they would become unreadable with the retirement of the old root key.

@@ -104,8 +104,8 @@ func (t *traffic) bulk(s *keys.Service, n int, stage string) {
 }
 
 // TestKeyRequestsDuringRotation creates keys in bulk requests whose sizes are around the limit
-// of one transaction, and whose texts may be in use under either root key. It also rolls keys.
-// Keys that any process has revoked, rolled or replaced at any stage must not work any more.
+// of one transaction, and whose texts may be in use under either root key. After the rotation it rolls all
+// keys. Keys that any process has revoked or replaced at any stage, or rolled, must not work any more.
 func TestKeyRequestsDuringRotation(t *testing.T) {
 	w := newTraffic(t)
 	w.changeKeys("before")

@@ -58,7 +58,7 @@ func TestExistingFileDoesNotCreateKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := seal.ExistingFile(path).Root(t.Context()); err != nil || !bytes.Equal(got, created) {
-		t.Errorf("Root() of an existing file = %v, want the created key", err)
+		t.Errorf("Root() of an existing file = %v, %v, want %v", got, err, created)
 	}
 }
 

@@ -16,9 +16,9 @@ func roots(t *testing.T, n int) []seal.Root {
 	t.Helper()
 	out := []seal.Root{{Number: 1, Key: testKey(1)}}
 	for len(out) < n {
-		before := out[len(out)-1]
-		next := seal.Root{Number: before.Number + 1, Key: testKey(byte(before.Number + 1))}
-		sealed, err := before.SealLineageFor(next)
+		previous := out[len(out)-1]
+		next := seal.Root{Number: previous.Number + 1, Key: testKey(byte(previous.Number + 1))}
+		sealed, err := previous.SealLineageFor(next)
 		if err != nil {
 			t.Fatal(err)
 		}

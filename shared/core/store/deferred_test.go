@@ -23,9 +23,9 @@ func itemsExist(t *testing.T, table *store.Table, names ...string) (out []bool) 
 	return out
 }
 
-// TestDeferredCommitIsAtomicWithAddedWrites checks that no write of a deciding commit takes effect before
+// TestDeferredCommitTakesEffectInCommitDeferred checks that no write of a deciding commit takes effect before
 // CommitDeferred. A commit before the deciding commit must take effect immediately, together with the reservation.
-func TestDeferredCommitIsAtomicWithAddedWrites(t *testing.T) {
+func TestDeferredCommitTakesEffectInCommitDeferred(t *testing.T) {
 	table := storetest.New(t)
 	ctx, deferred := store.DeferCommit(store.WithReadSet(t.Context()), store.Create(key("reservation"), thing{}), nil)
 	if err := errors.Join(
@@ -81,8 +81,8 @@ func TestCallsAfterFinalCommitFail(t *testing.T) {
 	}
 }
 
-// TestRefusedDeferredCommitIsReturnedInNextRun checks that the first deciding commit of the next run returns the refusal,
-// and that a later commit of this run can succeed. ErrStale, for records that have changed, is not such a refusal.
+// TestRefusedDeferredCommitIsReturnedInNextRun checks that the first deciding commit of the next run returns the
+// refusal, and that a later commit of this run can succeed. ErrStale, for records that have changed, is no refusal.
 func TestRefusedDeferredCommitIsReturnedInNextRun(t *testing.T) {
 	errTaken := errors.New("taken")
 	for name, c := range map[string]struct {

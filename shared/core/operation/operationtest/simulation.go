@@ -138,7 +138,7 @@ func (s *simulation) play() string {
 	}
 	s.memory.OnChange(s.onChange)
 	if err := s.scenario.Setup(s.ctx, s.observer); err != nil {
-		return "arrange the scenario: " + err.Error()
+		return "set up the scenario: " + err.Error()
 	}
 	s.initial = s.outcome()
 	for range s.workerLimit() {
@@ -151,7 +151,7 @@ func (s *simulation) play() string {
 		s.waitForOthers()
 		if s.scenario.Invariant != nil && !s.invariantChecked() {
 			if err := s.scenario.Invariant(s.ctx, s.observer.Table); err != nil {
-				return "something does not hold: " + err.Error()
+				return "the invariant is violated: " + err.Error()
 			}
 		}
 		if s.complete() {

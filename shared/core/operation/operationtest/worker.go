@@ -48,7 +48,7 @@ func (w *Worker) Now() time.Time { return time.Now().Add(w.skew) }
 func (w *Worker) Call(ctx context.Context, name string, f func() error) error {
 	d, err := w.decideAndRun(ctx, name, false, f)
 	if d != proceed {
-		return fault.New(fault.Unavailable, "simulated: %s has no answer", name)
+		return fault.New(fault.Unavailable, "simulated: %s does not respond", name)
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func (b workerBackend) Page(
 ) (items []store.Item, last store.Key, err error) {
 	pager, ok := b.inner.(store.Pager)
 	if !ok {
-		return nil, store.Key{}, errors.New("operationtest: the table gives no pages")
+		return nil, store.Key{}, errors.New("operationtest: the backend of the table has no pages")
 	}
 	err = b.w.callTable(ctx, "page behind "+after.PK, false, func() (err error) {
 		items, last, err = pager.Page(ctx, after, limit)

@@ -41,9 +41,9 @@ func releasedStore(t *testing.T) *vfs.MemFS {
 	return fs
 }
 
-// TestFilesOfLastReleaseAreRead checks that all items and notes are read. It opens the files twice, because the first
-// start rewrites them.
-func TestFilesOfLastReleaseAreRead(t *testing.T) {
+// TestFilesOfReleaseBeforePebble2AreRead checks that all items and notes are read. It opens the files
+// twice, because the first start rewrites them.
+func TestFilesOfReleaseBeforePebble2AreRead(t *testing.T) {
 	fs := releasedStore(t)
 	for start := range 2 {
 		b := open(t, embedded.Options{Dir: folder, FS: fs})
