@@ -53,7 +53,8 @@ func TestLargestRecordFitsIntoItem(t *testing.T) {
 			t.Errorf("%d entries omitted, want %d", omitted, r.Steps-len(r.History))
 		}
 		if !strings.HasPrefix(r.Message, "äää") || len(r.Message) > 1010 || strings.ContainsRune(r.Message, '\uFFFD') {
-			t.Errorf("message = %.10q with %d bytes, want at most 1010 bytes of valid UTF-8 that begin with \"äää\"", r.Message, len(r.Message))
+			t.Errorf("message = %.10q with %d bytes, want at most 1010 bytes of valid UTF-8 that begin with \"äää\"",
+				r.Message, len(r.Message))
 		}
 	})
 }

@@ -262,8 +262,8 @@ func (fx *fixture) rotate(onStatus func(rotation.Status)) {
 const readsPerCheck = 2
 
 // TestRotationIsTransparent checks in each stage that processes that know the stage, and processes that started before
-// it, accept keys and the tunnel's token. Each check may need one additional read during the rotation, and none before and
-// after it.
+// it, accept keys and the tunnel's token. Each check may need one additional read during the rotation, and none before
+// and after it.
 func TestRotationIsTransparent(t *testing.T) {
 	fx := newFixture(t)
 	k := fx.fill(1000) // 2,000 keys

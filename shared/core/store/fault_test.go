@@ -178,7 +178,8 @@ func TestThrottledCallsReturnFault(t *testing.T) {
 			t.Fatalf("%s = %v, want a fault", name, err)
 		}
 		if f.Kind != fault.Throttled || f.RetryAfter != time.Second {
-			t.Errorf("%s = fault of the kind %v with RetryAfter %v, want %v with 1s", name, f.Kind, f.RetryAfter, fault.Throttled)
+			t.Errorf("%s = fault of the kind %v with RetryAfter %v, want %v with 1s",
+				name, f.Kind, f.RetryAfter, fault.Throttled)
 		}
 		if strings.Contains(f.Public, "secret") {
 			t.Errorf("%s = fault with the public text %q, want a text without the cause", name, f.Public)

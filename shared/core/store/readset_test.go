@@ -250,7 +250,8 @@ func TestReadWithUnprocessedKeysIsRetried(t *testing.T) {
 				failures, err, fault.Throttled, want != nil)
 		}
 		if err == nil && (a.Name != "x" || b.Name != "y") {
-			t.Errorf("Load() with %d reads that leave a key unprocessed: records %+v, %+v, want the names x and y", failures, a, b)
+			t.Errorf("Load() with %d reads that leave a key unprocessed: records %+v, %+v, want the names x and y",
+				failures, a, b)
 		}
 	}
 }
