@@ -41,7 +41,7 @@ type fixture struct {
 	path     string
 	now      time.Time
 	requests atomic.Int64
-	// processes is the number of processes.
+	// processes is the number of processes that were started.
 	processes int
 	// data has the data that must stay usable in all processes, even in a process that does not know the current stage yet.
 	data *testData
@@ -135,7 +135,7 @@ func consumerAt(bucket string) keys.ConsumerLocator {
 	return keys.ConsumerLocator{BucketLocator: keys.BucketLocator{Owner: owner, Bucket: bucket}, Consumer: "c"}
 }
 
-// testData has texts of keys and tokens of an installation, and the resources that each text must open.
+// testData has the texts of keys and the token of a tunnel, with the buckets and the tunnel that they belong to.
 type testData struct {
 	keys   map[string]string // the bucket of each key, by the key's text
 	tunnel string            // the id of a tunnel
@@ -194,6 +194,9 @@ func (fx *fixture) checkUsable(p installation.Parts, k *testData, maxReads int64
 	shown, _, _, err := keys.Open(p).ListKeys(fx.request(), consumerAt("shown"), store.Page{Limit: 5}, keys.Visible)
 	if err != nil {
 		fx.Fatalf("%s: ListKeys() = %v, want success", stage, err)
+	}
+	if len(shown) == 0 {
+		fx.Fatalf("%s: ListKeys() returns no keys, want some", stage)
 	}
 	for _, key := range shown {
 		if k.keys[key.Text] != "shown" {
@@ -372,7 +375,8 @@ func sealedValues(fx *fixture) map[string]string {
 	return out
 }
 
-// TestSecondRotationIsRefused checks that a second rotation is refused with an error of one line, and changes nothing.
+// TestSecondRotationIsRefused checks that a second rotation is refused with an error of one line, adds no item, and does
+// not change the record of the root keys.
 func TestSecondRotationIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	s := durable.Rotation(fx.process())
@@ -389,7 +393,7 @@ func TestSecondRotationIsRefused(t *testing.T) {
 	}
 	if after := fx.items.Items(); len(after) != len(before) || !store.EqualItems(after[store.KeyPrefix("root-key").Key()],
 		before[store.KeyPrefix("root-key").Key()]) {
-		t.Error("the refused Start() changed the table, want no change")
+		t.Error("the refused Start() added an item or changed the record of the root keys, want no change")
 	}
 	if _, err := durable.Rotation(installation.Parts{Table: fx.process().Table, Now: time.Now}).Start(t.Context(),
 		"auditor"); !fault.Is(err, fault.Conflict) {

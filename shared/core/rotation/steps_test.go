@@ -123,8 +123,8 @@ func (fx *serviceFixture) get(t *testing.T, n int) (it thing) {
 	return it
 }
 
-// renewThings returns the writes that renew things under the root
-// key 2. Each write requires that the thing is as it was read.
+// renewThings returns the writes that move things from root key 1 to root key 2. Each write requires that the
+// text of the thing has not changed since it was read. Things with root key -1 are unreadable.
 func renewThings(_ context.Context, items []store.Item) (groups [][]store.Write, unreadable int, err error) {
 	for _, item := range items {
 		var it thing

@@ -174,6 +174,8 @@ func (p smallPages) Query(ctx context.Context, q store.Query) ([]store.Item, str
 	return p.Backend.Query(ctx, q)
 }
 
+// TestPagesSplitEqualSortKeys checks that a query misses and repeats no item if a page ends between items with the
+// same sort key of the index.
 func TestPagesSplitEqualSortKeys(t *testing.T) {
 	_, client, name := storetest.NewDynamoDB(t)
 	for backend, b := range map[string]store.Backend{"memory": memory.New(), "dynamodb": store.NewDynamoDB(client, name)} {
@@ -262,6 +264,7 @@ func TestQueryFollowsPages(t *testing.T) {
 	})
 }
 
+// TestLimitSkipsExpiredItems checks that expired items do not count for the limit of a query.
 func TestLimitSkipsExpiredItems(t *testing.T) {
 	eachBackend(t, func(t *testing.T, table *store.Table) {
 		var writes []store.Write

@@ -14,7 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// TestEachItemVisitsItemsOnce visits the items of a DynamoDB table with more than one page.
+// TestEachItemVisitsItemsOnce checks that EachItem visits each item of a DynamoDB table with several
+// pages once. It also checks that EachItem returns the error of its function.
 func TestEachItemVisitsItemsOnce(t *testing.T) {
 	table, client, name := storetest.NewDynamoDB(t)
 	want := map[store.Key]bool{}

@@ -26,7 +26,7 @@ type Worker struct {
 	Table *store.Table
 	// Engine has the scenario's definitions. It is nil while they are created.
 	Engine *operation.Engine
-	// Random is the worker's source of randomness, which is the same in each repetition.
+	// Random is the worker's source of randomness. It returns the same bytes each time the run is repeated.
 	Random io.Reader
 
 	name      uint64

@@ -144,8 +144,8 @@ func (c corruption) apply(t *testing.T, fs vfs.FS) {
 	replace(t, fs, c.file, raw)
 }
 
-// corruptions returns perKind changes for each kind of file in fs, ten
-// times as many more for each manifest, and the removal of each file.
+// corruptions returns perKind changes for each kind of file in fs, ten times as many
+// additional changes for each manifest, and the removal of each file with data.
 func corruptions(t *testing.T, fs *vfs.MemFS, perKind int, random *rand.Rand) (out []corruption) {
 	t.Helper()
 	kinds := map[string][]string{}

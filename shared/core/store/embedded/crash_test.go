@@ -97,6 +97,9 @@ func TestInterruptedStoreStarts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if len(cuts.copies) == 0 {
+				t.Fatal("the disk was copied 0 times, want copies before some operations")
+			}
 			for _, cut := range cuts.copies {
 				engine, err := embedded.Open(t.Context(), embedded.Options{
 					Dir: "data/" + folder, FS: cut.disk,

@@ -120,8 +120,8 @@ func TestSameKMSKeyIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnusableKMSKeyIsRefused checks that a KMS key that is
-// disabled or in another region cannot wrap the root key.
+// TestUnusableKMSKeyIsRefused checks that WrapAlso refuses to change to a KMS key that
+// is disabled or in another region, and to change from a disabled KMS key.
 func TestUnusableKMSKeyIsRefused(t *testing.T) {
 	k, items := rootkeytest.New("old", "disabled"), memory.New()
 	table := storetest.NewWithBackend(t, items)

@@ -77,7 +77,8 @@ func TestAbsentImagesAreNil(t *testing.T) {
 	}
 	got, err := stream.FromLambda(events.DynamoDBEventRecord{Change: events.DynamoDBStreamRecord{Keys: keys}})
 	if err != nil || got.Old != nil || got.New != nil || got.Key != (store.Key{PK: "p", SK: "s"}) {
-		t.Errorf("FromLambda() = %+v, %v, want the key p, s without images", got, err)
+		t.Errorf("FromLambda() of a record without images = key %v, old image %t, new image %t, %v, want p s, false, false",
+			got.Key, got.Old != nil, got.New != nil, err)
 	}
 }
 
