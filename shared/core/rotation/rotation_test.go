@@ -375,8 +375,8 @@ func sealedValues(fx *fixture) map[string]string {
 	return out
 }
 
-// TestSecondRotationIsRefused checks that a second rotation is refused with an error of one line, adds no item, and does
-// not change the record of the root keys.
+// TestSecondRotationIsRefused checks that a second rotation is refused with an error of one line, adds no item, and
+// does not change the record of the root keys.
 func TestSecondRotationIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	s := durable.Rotation(fx.process())
