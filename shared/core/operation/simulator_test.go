@@ -15,7 +15,7 @@ import (
 )
 
 // These are the numbers of seeds that the simulations play in `make test`. `make simulations`
-// plays four times as many, up to 2,000. Seeds up to 30, or the runs with a death at each call,
+// plays four times as many. Seeds up to 30, or the runs with a death at each call,
 // find all planted defects here and in package operationtest, except a late writer, which seed
 // 139 finds. There are more runs with a request, because these are the fastest runs.
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// start begins an activity: it calls f with a random worker in a new goroutine.
-// It does nothing if all workers are frozen.
+// start begins an activity: it calls f with a random worker in a new goroutine. In some disturbed
+// runs, f's context ends within a minute. start does nothing if all workers are frozen.
 func (s *simulation) start(name string, f func(ctx context.Context, w *Worker)) {
 	awake := slices.DeleteFunc(slices.Clone(s.workers), func(w *Worker) bool { return w.frozen > 0 })
 	if len(awake) == 0 {
@@ -40,6 +40,7 @@ func (s *simulation) start(name string, f func(ctx context.Context, w *Worker)) 
 	}()
 }
 
+// runRequest begins Scenario.Request, and records whether it succeeds or is refused without an effect.
 func (s *simulation) runRequest() {
 	s.requested = true
 	s.start("request", func(ctx context.Context, w *Worker) {
@@ -54,6 +55,8 @@ func (s *simulation) runRequest() {
 	})
 }
 
+// deliver lets a worker handle a stream record. If the worker returns the record as failed, it becomes undelivered
+// again. suffix is the end of the event in the trace.
 func (s *simulation) deliver(r store.StreamRecord, suffix string) {
 	s.delivered = append(s.delivered, r)
 	if s.scenario.Suppress != nil && s.scenario.Suppress(Delivering) {
@@ -68,6 +71,7 @@ func (s *simulation) deliver(r store.StreamRecord, suffix string) {
 	})
 }
 
+// sweep begins a sweep of a worker.
 func (s *simulation) sweep() {
 	if s.scenario.Suppress != nil && s.scenario.Suppress(Sweeping) {
 		return

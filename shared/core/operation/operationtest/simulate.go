@@ -59,7 +59,7 @@ type Scenario struct {
 	// Ignore has the names of attributes that differ from run to run, such as times.
 	Ignore []string
 	// Corrupt, if not nil, wraps the table's backend for the workers. Tests of this
-	// package use it to break a rule, and check that the simulation detects this.
+	// package use it to break a rule, and check that the simulation detects this. Other tests use it to observe calls.
 	Corrupt func(store.Backend) store.Backend
 	// Suppress, if not nil, prevents events. It is also for tests of this package.
 	Suppress func(Event) bool
@@ -77,7 +77,7 @@ const (
 var seedFlag = flag.String("seed", "", "run only this seed of each simulation, and print what happened")
 
 // Simulate runs a scenario undisturbed. Then, for each call of that run, it makes a run with a death before the
-// call, and a run with a death after it. Under the race detector, it does this only for a sample of the calls.
+// call, and a run with a death after it. Under the race detector, it makes only a sample of these runs.
 // Then it makes runs with all kinds of failures, each with its own seed; package simulations decides their
 // number. Simulate fails the test at the first run with a wrong outcome, and reports how to repeat that run.
 func Simulate(t *testing.T, newScenario func() Scenario, runs int) {
@@ -87,9 +87,9 @@ func Simulate(t *testing.T, newScenario func() Scenario, runs int) {
 	}
 }
 
-// Explore works as Simulate does, for tests that a simulation detects a defect. It makes exactly the given number of
-// runs with all kinds of failures, independent of package simulations. It returns the first wrong run, nil if there is
-// none.
+// Explore works as Simulate does, for tests that a simulation detects a defect. It returns the first wrong run, nil if
+// there is none. Without a wrong run, it makes exactly the given number of runs with all kinds of failures, independent
+// of package simulations.
 func Explore(t *testing.T, newScenario func() Scenario, runs int) *WrongRunError {
 	t.Helper()
 	return exploreSample(t, newScenario, func(all []plan) []plan { return all }, runs)
@@ -115,7 +115,7 @@ func exploreSample(t *testing.T, newScenario func() Scenario, sample func([]plan
 	return explore(t, newScenario, plans, reference)
 }
 
-// explore runs the plans on all cores until one fails.
+// explore runs the plans on all cores until one fails. With -seed, it runs only the plan with this seed.
 func explore(t *testing.T, newScenario func() Scenario, plans []plan, reference result) *WrongRunError {
 	t.Helper()
 	var mu sync.Mutex

@@ -206,7 +206,8 @@ func (s *simulation) invariantChecked() bool {
 	return unchanged
 }
 
-// decide blocks a worker's goroutine until the scheduler lets it continue.
+// decide blocks a worker's goroutine until the scheduler decides about its call, and returns the decision. The decision
+// about a call of a dead worker is dieBefore.
 func (s *simulation) decide(ctx context.Context, w *Worker, name string, recordsOnly bool) decision {
 	activity, _ := ctx.Value(activityKey{}).(int)
 	c := &call{worker: w, activity: activity, name: name, recordsOnly: recordsOnly, decision: make(chan decision, 1)}
@@ -220,7 +221,7 @@ func (s *simulation) decide(ctx context.Context, w *Worker, name string, records
 	return <-c.decision
 }
 
-// step makes one random event happen.
+// step makes a random event happen, or none.
 func (s *simulation) step() {
 	if s.plan.undisturbed {
 		s.undisturbedStep()
@@ -427,6 +428,7 @@ func (s *simulation) complete() bool {
 	return quiet && len(s.unfinished()) == 0
 }
 
+// unfinished returns the operations that have not ended, with their states.
 func (s *simulation) unfinished() []string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(s.operations)) {
@@ -469,6 +471,7 @@ func (s *simulation) stop() {
 	}
 }
 
+// logEvent adds an event to the trace.
 func (s *simulation) logEvent(event string) {
 	s.trace = append(s.trace, fmt.Sprintf("%10v  %s", time.Since(s.startedAt).Round(time.Millisecond), event))
 }

@@ -187,10 +187,10 @@ func corruptions(t *testing.T, fs *vfs.MemFS, perKind int, random *rand.Rand) (o
 	return out
 }
 
-// TestDamageIsDetected damages one file of a store at a time. For each of five histories it makes 50 changes
-// to each kind of file, and 500 more to each manifest (a tenth of these in `make test`). Either the start
-// is refused with an error of one line and changes no file, or the store serves all acknowledged data. The
-// engine reads a table only when it needs the table, so a damaged table may also cause an error of a read.
+// TestDamageIsDetected damages one file of a store at a time. For each of five histories, `make test` makes 5 changes
+// to each kind of file, and 50 more to each manifest. GATEWRIGHT_SIMULATIONS multiplies these numbers, by at most ten.
+// Either the start is refused with an error of one line and changes no file, or the store serves all acknowledged data.
+// The engine reads a table only when it needs the table, so a damaged table may also cause an error of a read.
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
 	perKind := min(50, simulations.Runs(5))
