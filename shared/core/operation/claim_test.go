@@ -17,7 +17,7 @@ func TestClaimRunsWithoutRead(t *testing.T) {
 		meter := &store.Meter{}
 		ctx := store.WithMeter(t.Context(), meter)
 		if err := fx.table.Commit(ctx, claim.Begin()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("commit of Begin() = %v, want success", err)
 		}
 		r, err := claim.Run(ctx)
 		if err != nil || r.Status != operation.Success {

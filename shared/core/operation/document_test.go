@@ -52,7 +52,7 @@ func TestDataKeepsUnknownFields(t *testing.T) {
 		fx.begin("a", "two")
 		var got, want map[string]any
 		if err := fx.run("a").DecodeData(&got); err != nil {
-			t.Fatal(err)
+			t.Fatalf("DecodeData() after both steps = %v, want success", err)
 		}
 		// Unknown fields in the entries of a list are lost, because entries cannot be identified.
 		if err := json.Unmarshal(

@@ -284,7 +284,7 @@ func TestUnknownOperationIsLeftAlone(t *testing.T) {
 			}},
 		}})
 		if _, err := newer.Run(t.Context(), "state"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Run(state) of the newer release = %v, want success", err)
 		}
 		time.Sleep(2 * time.Hour)
 		for _, id := range []string{"kind", "state"} {

@@ -45,7 +45,7 @@ func TestExpireLeases(t *testing.T) {
 				planned.Version)
 		}
 		if err := next.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Sweep() after ExpireLeases() = %v, want success", err)
 		}
 		for _, id := range []string{"build-1", "build-2"} {
 			if r := fx.read(id); r.Status != operation.Success {

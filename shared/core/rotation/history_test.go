@@ -32,7 +32,7 @@ func TestHistoryRecordsRotations(t *testing.T) {
 			p := fx.process()
 			p.Log = slog.New(slog.NewTextHandler(&log, nil))
 			if err := must(durable.Engine(p))(t).Sweep(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Sweep() = %v, want success", err)
 			}
 			fx.now = fx.now.Add(time.Hour)
 		}

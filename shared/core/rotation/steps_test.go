@@ -267,7 +267,7 @@ func run(t *testing.T, fx *serviceFixture, e *operation.Engine) (r operation.Rec
 	}
 	for range 100 {
 		if err := e.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Sweep() = %v, want success", err)
 		}
 		if err := fx.table.Get(t.Context(), operation.Key("op"), &r); err != nil {
 			t.Fatal(err)

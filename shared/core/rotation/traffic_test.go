@@ -90,7 +90,7 @@ func (t *traffic) bulk(s *keys.Service, n int, stage string) {
 		t.Fatalf("%s: CreateKeys(%d keys, one with a used text) = %v, want a conflict", stage, n, err)
 	}
 	if err := s.DeleteKey(t.request(), consumerAt("bucket"), created[0].ID); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: DeleteKey() of the first key = %v, want success", stage, err)
 	}
 	t.revoked[created[0].Text] = true
 	if n > 1 {
@@ -98,7 +98,7 @@ func (t *traffic) bulk(s *keys.Service, n int, stage string) {
 	}
 	for i := 2; i < len(created); i++ { // delete most keys, so that a consumer has only a few
 		if err := s.DeleteKey(t.request(), consumerAt("bucket"), created[i].ID); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: DeleteKey() of key %d = %v, want success", stage, i, err)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestKeyRequestsDuringRotation(t *testing.T) {
 	}
 	// Roll all keys, including the keys from before the rotation.
 	if err := keys.Open(w.process()).RollKey(w.request(), consumerAt("bucket"), w.now.Add(-time.Second)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("RollKey() after the rotation = %v, want success", err)
 	}
 	for text := range w.valid {
 		w.revoked[text] = true

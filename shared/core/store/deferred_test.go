@@ -177,7 +177,7 @@ func TestReadCacheReflectsCommits(t *testing.T) {
 	deleted, absent := store.Get(key("deleted"), nil), store.Get(key("absent"), nil)
 	if err := table.Load(cacheOnly, store.Get(key("read"), &read), store.Get(key("created"), &created), deleted,
 		absent); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load() from the cache = %v, want success", err)
 	}
 	if read.Count != 2 || read.Name != "x" || created.Name != "y" {
 		t.Errorf("cached items = %+v, %+v, want count 2 and name x, name y", read, created)

@@ -258,7 +258,7 @@ func TestUnprocessedKeysAreRequestedAgain(t *testing.T) {
 		requests[i] = store.Get(key("p", i), nil)
 	}
 	if err := table.Load(t.Context(), requests...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load() with unprocessed keys = %v, want success", err)
 	}
 	for i, r := range requests {
 		if !r.Found {

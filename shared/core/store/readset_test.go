@@ -135,7 +135,7 @@ func TestReadSetAllowsOwnCommits(t *testing.T) {
 			t.Fatalf("Load(a) = %d, %v, want %d", record.Count, err, n)
 		}
 		if err := table.Commit(ctx, store.Put(key("a"), thing{Count: int64(n) + 1})); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Commit() after %d own commits = %v, want success", n, err)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestTornReadShowsConcurrentCommit(t *testing.T) {
 		})
 		var a, b thing
 		if err := table.Load(t.Context(), store.Get(key("a"), &a), store.Get(key("b"), &b)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Load() with seed %d = %v, want success", seed, err)
 		}
 		seen[a.Name+"/"+b.Name] = true
 	}

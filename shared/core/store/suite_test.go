@@ -124,7 +124,7 @@ func TestLoadReadsManyItemsInOneRoundTrip(t *testing.T) {
 		exists := store.Get(key("p", 8), nil)
 		var meter store.Meter
 		if err := table.Load(store.WithMeter(t.Context(), &meter), append(requests, duplicate, exists)...); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Load() of 99 items = %v, want success", err)
 		}
 		for i, r := range requests {
 			if r.Found != (i < 98) || i < 98 && records[i].Count != int64(i) {

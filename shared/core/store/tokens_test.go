@@ -178,7 +178,7 @@ func TestBackoffIsBoundedWithFullJitter(t *testing.T) {
 			for range 200 {
 				start := time.Now()
 				if err := store.Backoff(t.Context(), attempt); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Backoff(%d) = %v, want success", attempt, err)
 				}
 				shortest, longest = min(shortest, time.Since(start)), max(longest, time.Since(start))
 			}

@@ -158,7 +158,7 @@ func TestChangesKeepUnknownAttributes(t *testing.T) {
 			putNewer(t, table, k, before())
 			var r olderRecord
 			if err := table.Get(t.Context(), k, &r); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Get() of a newer record = %v, want success", err)
 			}
 			commit(t, table, c.change(r))
 			want := before()
@@ -222,7 +222,7 @@ func TestOneUnknownAttributeIsKept(t *testing.T) {
 	var twoUnknown, oneUnknown withKey
 	for k, r := range map[string]any{"a": &titled, "b": &twoUnknown, "c": &oneUnknown} {
 		if err := table.Get(t.Context(), key(k), r); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Get(%s) = %v, want success", k, err)
 		}
 	}
 	if titled.Title != "x" || oneUnknown.SK != key("c").SK {

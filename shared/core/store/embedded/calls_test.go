@@ -106,7 +106,7 @@ func TestCloseUnderCalls(t *testing.T) {
 	select {
 	case err := <-closed:
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Close() during calls = %v, want success", err)
 		}
 	case <-time.After(deadline.Long()):
 		stopped.Store(true)

@@ -49,7 +49,7 @@ func TestCheckpointUnderWriters(t *testing.T) {
 		}
 		dir := fs.PathJoin("copies", numberedKey(n).SK)
 		if err := engine.Checkpoint(t.Context(), dir); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Checkpoint(%s) = %v, want success", dir, err)
 		}
 		copied := open(t, embedded.Options{Dir: dir, FS: fs, ReadOnly: true})
 		if err := copied.Verify(t.Context()); err != nil {
@@ -73,7 +73,7 @@ func TestCheckpointHasMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := engine.Checkpoint(t.Context(), "copy"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Checkpoint(copy) = %v, want success", err)
 	}
 	if err := engine.Checkpoint(t.Context(), "copy"); err == nil {
 		t.Error("second Checkpoint(copy) succeeds, want an error")

@@ -37,11 +37,11 @@ func TestValueRoundTrip(t *testing.T) {
 	}
 	raw, err := encodeStored(&store.Stored{Item: item, Size: store.Size(item)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encodeStored() = %v, want success", err)
 	}
 	decoded, err := decodeStored(key, raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decodeStored() of an encoded item = %v, want success", err)
 	}
 	if decoded.Size != store.Size(item) || len(decoded.Item) != len(item) {
 		t.Errorf("decoded item has size %d and %d values, want %d and %d",
@@ -74,7 +74,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		reencoded, err := encodeStored(s)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encodeStored() of the item decoded from % x = %v, want success", raw, err)
 		}
 		if decoded, err := decodeStored(key, reencoded); err != nil || !reflect.DeepEqual(decoded.Item, s.Item) {
 			t.Errorf("item decoded from % x and encoded again as % x: another item or error %v, want the same item", raw,

@@ -42,7 +42,7 @@ func put(t *testing.T, table *store.Table, n int) {
 	t.Helper()
 	record := map[string]any{"n": n, "filler": make([]byte, 1000)}
 	if err := table.Commit(t.Context(), store.Put(numberedKey(n), record)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Commit() of item %d = %v, want success", n, err)
 	}
 }
 
@@ -53,7 +53,7 @@ func count(t *testing.T, table *store.Table) int {
 	t.Helper()
 	n, err := table.Count(t.Context(), store.Query{PK: "p"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Count() = %v, want success", err)
 	}
 	return n
 }
@@ -63,7 +63,7 @@ func open(t *testing.T, o embedded.Options) *embedded.Backend {
 	t.Helper()
 	b, err := embedded.Open(t.Context(), o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open() = %v, want success", err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	return b

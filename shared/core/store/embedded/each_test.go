@@ -44,7 +44,7 @@ func TestEachItemReadsSnapshot(t *testing.T) {
 		return nil
 	}
 	if err := engine.EachItem(t.Context(), visit); err != nil {
-		t.Fatal(err)
+		t.Fatalf("EachItem() = %v, want success", err)
 	}
 	if diff := cmp.Diff([]string{`"a" "2" 1`, `"a\x00" "x\x00y" 1`, `"b" "1" 1`}, got); diff != "" {
 		t.Errorf("items that EachItem() visits (-want +got):\n%s", diff)

@@ -86,7 +86,7 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	}{{0, 1}, {10 * time.Minute, 1}, {15 * time.Minute, 2}} {
 		c.advance(step.after)
 		if err := engine.Transact(t.Context(), "token", add); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Transact() with the token after another %s = %v, want success", step.after, err)
 		}
 		if n := value(t, engine, numberedKey(0)); n != step.want {
 			t.Errorf("the transaction with the token after another %s was made %d times, want %d", step.after, n, step.want)
@@ -138,7 +138,7 @@ func TestExpiredItemsAreDeleted(t *testing.T) {
 	for _, want := range []struct{ remaining, after int }{{items, 0}, {2, 1}, {2, 600}, {1, 1000}} {
 		c.advance(time.Duration(want.after) * time.Second)
 		if err := engine.Expire(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Expire() after another %d s = %v, want success", want.after, err)
 		}
 		found, _, err := engine.Query(t.Context(), store.Query{PK: "p"})
 		if err != nil || len(found) != want.remaining {

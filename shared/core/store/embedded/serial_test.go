@@ -425,7 +425,7 @@ func (fx *fixture) checkQueries(t *testing.T, state model, r *rand.Rand) {
 			for {
 				items, next, err := fx.engine.Query(t.Context(), q)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Query(%+v) = %v, want success", q, err)
 				}
 				for _, item := range items {
 					k := store.KeyOf(item)

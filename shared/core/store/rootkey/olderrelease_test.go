@@ -44,7 +44,7 @@ func TestOlderReleaseFindsNoRotatedKey(t *testing.T) {
 			err = table.Commit(t.Context(), writes...)
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("step %d = %v, want success", i, err)
 		}
 		source.Expire()
 		if wrapped := readOlder(); i == 0 && string(wrapped) != string(first) || i > 0 && len(wrapped) > 0 {

@@ -145,7 +145,7 @@ func TestFirstUseIsNotInReadSet(t *testing.T) {
 		source := rootkey.New(service, "key", table, time.Now)
 		ctx := store.WithReadSet(t.Context())
 		if _, err := source.Root(ctx); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Root() during a change = %v, want success", err)
 		}
 		if err := table.Commit(ctx, store.Put(key, struct{ A int }{1})); err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestRootKeyCreatedInDryRunIsStored(t *testing.T) {
 	dryRun, _, _ := store.BeginDryRun(t.Context())
 	first, err := rootkey.New(service, "key", table, time.Now).Root(dryRun)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Root() in a dry run = %v, want success", err)
 	}
 	second, err := rootkey.New(service, "key", table, time.Now).Root(t.Context())
 	if err != nil || !bytes.Equal(first, second) {

@@ -23,7 +23,7 @@ func commit(t *testing.T, table *store.Table, writes []store.Write, err error) {
 		err = table.Commit(t.Context(), writes...)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("the writes of a stage, or their commit = %v, want success", err)
 	}
 }
 
