@@ -111,7 +111,7 @@ func TestRetryDependsOnError(t *testing.T) {
 
 func TestCauseIsLoggedOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const cause = "the cause that nobody may read"
+		const cause = "the secret cause"
 		for name, task := range map[string]operation.Task{
 			"error": func(context.Context, operation.Step) (operation.Result, error) {
 				return operation.Result{}, fault.New(fault.Conflict, "It is taken.").WithCause(errors.New(cause))

@@ -110,7 +110,7 @@ func orderScenario() operationtest.Scenario {
 
 func TestSimulatorOrders(t *testing.T) { operationtest.Simulate(t, orderScenario, runs) }
 
-// shopScenario is a cascade that deletes 60 customers with three things each.
+// shopScenario is a cascade that notifies 60 customers, and then deletes them with three things each.
 func shopScenario() operationtest.Scenario {
 	type customer struct {
 		Name string `dynamodbav:"name"`
@@ -125,10 +125,10 @@ func shopScenario() operationtest.Scenario {
 	}
 	return operationtest.Scenario{
 		Definitions: func(w *operationtest.Worker) []operation.Definition {
-			visit := operation.Items[customer]{
+			notify := operation.Items[customer]{
 				Table: w.Table, Query: query, WritesPerStep: 25,
 				Change: func(_ context.Context, _ operation.Step, c customer, write operation.Group) error {
-					return write(store.Update(key(c.Name), store.Set(store.At("told"), true)))
+					return write(store.Update(key(c.Name), store.Set(store.At("notified"), true)))
 				},
 			}
 			empty := operation.Items[customer]{
@@ -140,13 +140,13 @@ func shopScenario() operationtest.Scenario {
 						}
 					}
 					return write(store.Delete(key(c.Name)),
-						store.Upsert(store.Key{PK: "gone", SK: c.Name}, store.Set(store.At("gone"), true)))
+						store.Upsert(store.Key{PK: "deleted", SK: c.Name}, store.Set(store.At("deleted"), true)))
 				},
 			}
-			return []operation.Definition{{Kind: "close", First: "tell", States: map[string]operation.State{
-				"tell":  {Task: visit.Walk(func(c customer) string { return c.Name }), Next: "empty"},
-				"empty": {Task: empty.Drain(), Next: "count"},
-				"count": {Task: addTask("closed", 1), Next: operation.Succeed},
+			return []operation.Definition{{Kind: "close", First: "notify", States: map[string]operation.State{
+				"notify": {Task: notify.Walk(func(c customer) string { return c.Name }), Next: "empty"},
+				"empty":  {Task: empty.Drain(), Next: "count"},
+				"count":  {Task: addTask("closed", 1), Next: operation.Succeed},
 			}}}
 		},
 		Setup: func(ctx context.Context, w *operationtest.Worker) error {

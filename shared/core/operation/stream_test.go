@@ -72,10 +72,10 @@ func TestHandleStreamReturnsFailedRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, stepsDefinition("a"))
 		records := fx.stream()
-		fx.begin("good", "steps")
-		fx.begin("bad", "steps")
+		fx.begin("readable", "steps")
+		fx.begin("unreadable", "steps")
 		fx.begin("another", "steps")
-		engine := fx.unresponsiveEngine(operation.Key("bad"))
+		engine := fx.unresponsiveEngine(operation.Key("unreadable"))
 		batch := records()
 		batch = append(batch, batch[1])
 		if failed := engine.HandleStream(t.Context(), batch); !slices.Equal(failed, []int{1, 3}) {
@@ -193,13 +193,13 @@ func TestSweepFindsUndeliveredOperations(t *testing.T) {
 func TestSweepReturnsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, stepsDefinition("a"))
-		fx.begin("good", "steps")
-		fx.begin("bad", "steps")
-		engine := fx.unresponsiveEngine(operation.Key("bad"))
+		fx.begin("readable", "steps")
+		fx.begin("unreadable", "steps")
+		engine := fx.unresponsiveEngine(operation.Key("unreadable"))
 		if err := engine.Sweep(t.Context()); !errors.Is(err, store.ErrRetryable) {
 			t.Errorf("Sweep() with an unresponsive backend = %v, want %v", err, store.ErrRetryable)
 		}
-		if fx.read("good").Status != operation.Success {
+		if fx.read("readable").Status != operation.Success {
 			t.Error("Sweep() did not run the other operation, want it run")
 		}
 	})

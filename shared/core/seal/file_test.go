@@ -86,7 +86,7 @@ func TestInvalidKeyFileIsRefused(t *testing.T) {
 			}
 			_, err := seal.OpenFile(path).Root(t.Context())
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("Root() = %v, want the path and %q", err, test.want)
+				t.Errorf("Root() = %v, want an error with %s and %q", err, path, test.want)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, test.content) {
 				t.Errorf("content of the file after Root() = %q, %v, want no change", after, err)

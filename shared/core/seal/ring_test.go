@@ -122,9 +122,9 @@ func TestChainedHashesAreRenewed(t *testing.T) {
 	if !strings.HasPrefix(stored, "4.") {
 		t.Errorf("hash = %s, want the prefix 4.", stored)
 	}
-	for _, bad := range []string{"", "gwk_example", "1." + first, "x." + first, "5.short", "-3." + first} {
-		if got, _, err := seal.NewHasher(rings(t, 4, all[3]), "consumer-key").Renew(t.Context(), bad); err == nil {
-			t.Errorf("Renew(%q) = %q, want an error", bad, got)
+	for _, invalid := range []string{"", "gwk_example", "1." + first, "x." + first, "5.short", "-3." + first} {
+		if got, _, err := seal.NewHasher(rings(t, 4, all[3]), "consumer-key").Renew(t.Context(), invalid); err == nil {
+			t.Errorf("Renew(%q) = %q, want an error", invalid, got)
 		}
 	}
 }

@@ -36,16 +36,16 @@ func TestDeferredCommitTakesEffectInCommitDeferred(t *testing.T) {
 		t.Fatalf("Commit() before CommitDeferred() = %v, Reserved() = %t, want success, true", err, deferred.Reserved())
 	}
 	if got := itemsExist(t, table, "reservation", "first", "second"); !got[0] || !got[1] || !got[2] {
-		t.Errorf("items of earlier commits before CommitDeferred() = %v, want all", got)
+		t.Errorf("reservation, first and second exist before CommitDeferred() = %v, want all true", got)
 	}
 	if got := itemsExist(t, table, "record", "change"); got[0] || got[1] {
-		t.Errorf("items of the deferred commit before CommitDeferred() = %v, want none", got)
+		t.Errorf("record and change exist before CommitDeferred() = %v, want both false", got)
 	}
 	if err := table.CommitDeferred(t.Context(), deferred, nil, store.Create(key("response"), thing{})); err != nil {
 		t.Fatalf("CommitDeferred() = %v, want success", err)
 	}
 	if got := itemsExist(t, table, "record", "change", "response"); !got[0] || !got[1] || !got[2] {
-		t.Errorf("items after CommitDeferred() = %v, want all", got)
+		t.Errorf("record, change and response exist after CommitDeferred() = %v, want all true", got)
 	}
 }
 

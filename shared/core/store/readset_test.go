@@ -20,7 +20,8 @@ type versioned struct {
 }
 
 // readSetCase is a change that reads and commits, with a concurrent change between the two. stale is whether the
-// commit of the first attempt fails because of the concurrent change. wantErr is whether the change fails for good.
+// commit of the first attempt fails because of the concurrent change. wantErr is whether RunInTx
+// returns an error.
 type readSetCase struct {
 	name           string
 	before         []store.Write

@@ -83,7 +83,7 @@ func TestReadersGetCopies(t *testing.T) {
 	write := store.Put(key("a"), record)
 	commit(t, table, write)
 	corrupt := func(item store.Item) {
-		corrupted := &types.AttributeValueMemberS{Value: "spoiled"}
+		corrupted := &types.AttributeValueMemberS{Value: "corrupted"}
 		item["name"] = corrupted
 		tags, _ := item["tags"].(*types.AttributeValueMemberM)
 		tags.Value["k"] = corrupted
