@@ -19,8 +19,8 @@ func mustSucceedDefinition(task operation.Task) operation.Definition {
 	return singleState(operation.State{MustSucceed: true, Task: task})
 }
 
-// TestMustSucceedRetriesForever checks for all kinds of errors, repeated often, that the
-// effect happens once after the errors end, and that the pauses before it are limited.
+// TestMustSucceedRetriesForever makes a task fail 90 times, with each kind of error. Then the task's
+// effect must happen once. The longest pause between two attempts must be about ten minutes.
 func TestMustSucceedRetriesForever(t *testing.T) {
 	for name, failure := range map[string]error{
 		"throttled":                      fault.New(fault.Throttled, "later"),
@@ -132,6 +132,8 @@ func TestStuckOperationRaisesAlarm(t *testing.T) {
 	})
 }
 
+// TestListAndResume checks that List returns the operations that have not ended, and that Resume makes a waiting
+// operation due immediately. Resume must refuse operations that have ended or do not exist.
 func TestListAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fixed := false

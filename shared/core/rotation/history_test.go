@@ -84,7 +84,7 @@ func TestHistoryRecordsRotations(t *testing.T) {
 	}
 }
 
-// TestRefusedRotationLeavesNoHistory checks that a refused rotation has no entry.
+// TestRefusedRotationLeavesNoHistory checks that a refused rotation has no entry in the history.
 func TestRefusedRotationLeavesNoHistory(t *testing.T) {
 	fx := newFixture(t)
 	must(durable.Rotation(fx.process()).Start(t.Context(), "first"))(t)

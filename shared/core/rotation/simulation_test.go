@@ -83,7 +83,8 @@ type simulatedInstallation struct {
 	valid, revoked, changedIDs, changedTexts []string
 	tunnelToken                              string
 	artifact                                 []byte // sealed under the first root key
-	// changes counts changed objects and transactions. lastChecked has this count and the time at the last check.
+	// changes counts replacements of objects and transactions, including failed ones. lastChecked has this count and the
+	// minute at the last check.
 	changes     atomic.Int64
 	lastChecked string
 }
@@ -200,7 +201,7 @@ func (s *simulatedInstallation) checkInvariant(ctx context.Context, table *store
 	return nil
 }
 
-// countingBackend counts calls that may have changed something.
+// countingBackend counts transactions, including failed ones, which may have changed the table.
 type countingBackend struct {
 	store.Backend
 	s *simulatedInstallation

@@ -89,8 +89,8 @@ func queryAll(t *rapid.T, ctx context.Context, table *store.Table, q store.Query
 	return out
 }
 
-// TestDryRunQueryFollowsPages checks that a query of several pages in a dry run returns the
-// items that the dry run writes behind the current item, and not the items that it deletes there.
+// TestDryRunQueryFollowsPages checks that a query of several pages in a dry run returns the items that the
+// dry run writes after the current item during the query, and not the items that it deletes there.
 func TestDryRunQueryFollowsPages(t *testing.T) {
 	table := storetest.NewWithBackend(t, memory.New())
 	large := map[string]any{"x": string(make([]byte, 300<<10))}

@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// TestCheckpointUnderWriters makes a checkpoint while 16 writers commit. It checks that the
-// checkpoint has all commits that were acknowledged before it, and each commit whole or not at all.
+// TestCheckpointUnderWriters makes checkpoints while 16 writers commit. It checks that each checkpoint
+// has all commits that were acknowledged before it, and each commit whole or not at all.
 func TestCheckpointUnderWriters(t *testing.T) {
 	fs := vfs.NewMem()
 	engine := open(t, embedded.Options{Dir: folder, FS: fs})
