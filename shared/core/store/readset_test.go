@@ -204,7 +204,8 @@ func TestChangedSecondReadIsStale(t *testing.T) {
 }
 
 // TestTornReadShowsConcurrentCommit writes two records in one commit in the middle of a read of both. Each read must
-// return one record from before the commit and one from after it. In 20 reads, each of the two must once be the old one.
+// return one record from before the commit and one from after it. Each of the two records must be the old one in some
+// of the 20 reads.
 func TestTornReadShowsConcurrentCommit(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(20) {

@@ -18,12 +18,19 @@ func TestRunInTxRetriesStaleChanges(t *testing.T) {
 		conflicts int // the number of attempts that conflict with another change
 		result    error
 		attempts  int
+		want      string // what check requires
 		check     func(error) bool
 	}{
-		{"no stale attempt", 0, nil, 1, func(err error) bool { return err == nil }},
-		{"three stale attempts", 3, nil, 4, func(err error) bool { return err == nil }},
-		{"a failure after a stale attempt", 1, errBroken, 2, func(err error) bool { return errors.Is(err, errBroken) }},
-		{"a thousand stale attempts", 1000, nil, 12, func(err error) bool { return fault.Is(err, fault.Throttled) }},
+		{"no stale attempt", 0, nil, 1, "success", func(err error) bool { return err == nil }},
+		{"three stale attempts", 3, nil, 4, "success", func(err error) bool { return err == nil }},
+		{
+			"a failure after a stale attempt", 1, errBroken, 2, "the failure",
+			func(err error) bool { return errors.Is(err, errBroken) },
+		},
+		{
+			"a thousand stale attempts", 1000, nil, 12, "throttled",
+			func(err error) bool { return fault.Is(err, fault.Throttled) },
+		},
 	} {
 		attempts := 0
 		err := storetest.New(t).RunInTx(t.Context(), func(context.Context) error {
@@ -34,8 +41,7 @@ func TestRunInTxRetriesStaleChanges(t *testing.T) {
 			return c.result
 		})
 		if attempts != c.attempts || !c.check(err) {
-			t.Errorf("%s: RunInTx() = %v after %d attempts, want %d attempts and the error of the case",
-				c.name, err, attempts, c.attempts)
+			t.Errorf("%s: RunInTx() = %v after %d attempts, want %s after %d", c.name, err, attempts, c.want, c.attempts)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -58,7 +58,7 @@ func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	for seed := range simulations.Runs(250) {
 		if err := powerCut(t, uint64(seed)); err != nil {
-			t.Fatalf("run %d: %v", seed, err)
+			t.Fatalf("run %d: %v, want no error", seed, err)
 		}
 	}
 }
@@ -72,10 +72,10 @@ func powerCut(t *testing.T, seed uint64) error {
 	for start := range 3 { // each start continues with the files that the previous process left
 		engine, err := embedded.Open(t.Context(), embedded.Options{Dir: "data/store", FS: fs})
 		if err != nil {
-			return fmt.Errorf("start %d: %w", start, err)
+			return fmt.Errorf("Open() at start %d: %w", start, err)
 		}
 		if err := check(engine, writers, maxRead); err != nil {
-			return fmt.Errorf("after cut %d: %w", start, err)
+			return fmt.Errorf("check() at start %d: %w", start, err)
 		}
 		// Unsynced data may be on the disk or not.
 		cut := vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random}
@@ -169,7 +169,8 @@ func check(engine *embedded.Backend, writers []writer, maxRead []int) error {
 			return err
 		}
 		if first != second {
-			return fmt.Errorf("the store has a part of a commit: the items of a pair have %d and %d", first.N, second.N)
+			return fmt.Errorf("writer %d: the items of its pair have %d and %d, want one number: a commit is in the store in part",
+				i, first.N, second.N)
 		}
 		if minimum := max(w.acknowledged, maxRead[i]); first.N < minimum {
 			return fmt.Errorf("writer %d: acknowledged %d, read before %d, read now %d, want no less",

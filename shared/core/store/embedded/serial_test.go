@@ -293,7 +293,7 @@ func (fx *fixture) transact(ctx context.Context, r *rand.Rand, token string) err
 	now := fx.now.Add(r.Int64N(2))
 	if previous, ok := fx.drawPrevious(r, now); ok {
 		if err := fx.engine.Transact(ctx, previous.token, previous.writes()); err != nil {
-			return fmt.Errorf("%s again: %w", previous.token, err)
+			return fmt.Errorf("repeated Transact() with the token %s: %w", previous.token, err)
 		}
 		another := []store.Write{store.Delete(store.Key{PK: "a", SK: "1"})}
 		if err := fx.engine.Transact(ctx, previous.token, another); !errors.Is(err, store.ErrTokenReused) {
@@ -310,7 +310,7 @@ func (fx *fixture) transact(ctx context.Context, r *rand.Rand, token string) err
 	err := fx.engine.Transact(ctx, token, tx.writes())
 	_, refused := errors.AsType[*store.ConditionError](err)
 	if err != nil && !refused {
-		return fmt.Errorf("%s: %w", token, err)
+		return fmt.Errorf("Transact() with the token %s: %w", token, err)
 	}
 	fx.mu.Lock()
 	defer fx.mu.Unlock()

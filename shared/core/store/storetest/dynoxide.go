@@ -98,7 +98,7 @@ func (d *Dynoxide) Restart() {
 	d.stop()
 	d.stop = func() {}
 	if err := d.start(); err != nil {
-		d.t.Fatalf("restart dynoxide: %v", err)
+		d.t.Fatalf("restart of dynoxide = %v, want success", err)
 	}
 }
 
