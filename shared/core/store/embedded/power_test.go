@@ -169,7 +169,7 @@ func check(engine *embedded.Backend, writers []writer, maxRead []int) error {
 			return err
 		}
 		if first != second {
-			return fmt.Errorf("writer %d: the items of its pair have %d and %d, want one number: a commit is in the store in part",
+			return fmt.Errorf("writer %d: the items of its pair have %d and %d, want one number because of one commit",
 				i, first.N, second.N)
 		}
 		if minimum := max(w.acknowledged, maxRead[i]); first.N < minimum {
