@@ -29,6 +29,8 @@ func TestClaimRunsWithoutRead(t *testing.T) {
 	})
 }
 
+// TestClaimHoldsLeaseUntilExpiry checks that no worker runs the operation of a claim before its lease expires, and that
+// Succeed fails after a worker has run it.
 func TestClaimHoldsLeaseUntilExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, stepsDefinition("undo"))

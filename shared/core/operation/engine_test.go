@@ -171,6 +171,8 @@ func TestResultNext(t *testing.T) {
 	}
 }
 
+// TestWritesAreAtomicWithRecord checks that a step's writes are committed together, or not at all if the condition of
+// one of them is false. The operation must then fail with the error of this condition.
 func TestWritesAreAtomicWithRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := fault.New(fault.Conflict, "It is taken.")
@@ -273,6 +275,8 @@ func TestLongDelayIsLeftToSweep(t *testing.T) {
 	}
 }
 
+// TestUnknownOperationIsLeftAlone checks that Run does not change an operation whose kind or state only a newer release
+// knows, and logs a warning.
 func TestUnknownOperationIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, stepsDefinition("a"))
@@ -372,6 +376,8 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 	})
 }
 
+// TestRunReleasesBeforeDeadline checks that Run returns before the deadline of its context, without a lease, and that a
+// later Run continues the operation.
 func TestRunReleasesBeforeDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t,
@@ -421,6 +427,7 @@ func (o *overtakenBackend) Transact(ctx context.Context, token string, writes []
 	return o.Backend.Transact(ctx, token, writes)
 }
 
+// TestEndIsLoggedOnce checks that the end of an operation is logged once if two workers run its last step.
 func TestEndIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, stepsDefinition("a"))

@@ -135,6 +135,7 @@ func TestDrainThatRemovesNothingFails(t *testing.T) {
 	})
 }
 
+// TestWalkContinuesAfterFailure checks that two walks visit each item, and that a failed step repeats only its own items.
 func TestWalkContinuesAfterFailure(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		t.Run(fmt.Sprintf("failing %v", failing), func(t *testing.T) {

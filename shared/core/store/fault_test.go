@@ -193,6 +193,8 @@ func TestThrottledCallsReturnFault(t *testing.T) {
 	}
 }
 
+// TestFalseConditionOutranksAConflict checks that a commit with a conflict and a false condition returns the error of
+// the condition, and is not retried.
 func TestFalseConditionOutranksAConflict(t *testing.T) {
 	failing := &failingClient{
 		script: []callFailure{{err: &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{
@@ -245,6 +247,7 @@ func (b *partialBatches) BatchGetItem(
 	return out, nil
 }
 
+// TestUnprocessedKeysAreRequestedAgain checks that Load requests unprocessed keys again until it has all items.
 func TestUnprocessedKeysAreRequestedAgain(t *testing.T) {
 	batches := &partialBatches{parts: []int{2, 1, 0, 5}}
 	backoffs := 0

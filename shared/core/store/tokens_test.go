@@ -44,6 +44,7 @@ func (b *restartingBackend) Transact(ctx context.Context, token string, writes [
 
 func keepTokens(o *store.Options) { o.KeepTokens = true }
 
+// TestKeptTokenPreventsSecondCommit checks that a commit whose replies are lost takes effect once if tokens are kept.
 func TestKeptTokenPreventsSecondCommit(t *testing.T) {
 	for name, keep := range map[string]bool{"kept": true, "forgotten": false} {
 		t.Run(name, func(t *testing.T) {
@@ -131,6 +132,7 @@ func TestKeptTokenSurvivesEmulatorRestart(t *testing.T) {
 	}
 }
 
+// TestTokenSlotsAreReused checks that a process keeps its tokens in at most as many slots as it has concurrent commits.
 func TestTokenSlotsAreReused(t *testing.T) {
 	backend := &restartingBackend{Backend: memory.New()}
 	table := storetest.NewWithBackend(t, backend, keepTokens)
@@ -139,7 +141,9 @@ func TestTokenSlotsAreReused(t *testing.T) {
 	for range workers {
 		wg.Go(func() {
 			for range rounds {
-				commit(t, table, store.Upsert(key("counter"), store.Add(store.At("count"), 1)))
+				if err := table.Commit(t.Context(), store.Upsert(key("counter"), store.Add(store.At("count"), 1))); err != nil {
+					t.Errorf("Commit() of a worker = %v, want success", err)
+				}
 			}
 		})
 	}
