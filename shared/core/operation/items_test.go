@@ -135,7 +135,8 @@ func TestDrainThatRemovesNothingFails(t *testing.T) {
 	})
 }
 
-// TestWalkContinuesAfterFailure checks that two walks visit each item, and that a failed step repeats only its own items.
+// TestWalkContinuesAfterFailure checks that two walks visit each item, and that a step that failed repeats at most its
+// own items.
 func TestWalkContinuesAfterFailure(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		t.Run(fmt.Sprintf("failing %v", failing), func(t *testing.T) {

@@ -108,33 +108,33 @@ func newServiceFixture(
 	return fx
 }
 
-func (fx *serviceFixture) put(t *testing.T, n int, it thing) {
+func (fx *serviceFixture) put(t *testing.T, n int, record thing) {
 	t.Helper()
-	if err := fx.table.Commit(t.Context(), store.Put(key(n), it)); err != nil {
+	if err := fx.table.Commit(t.Context(), store.Put(key(n), record)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (fx *serviceFixture) get(t *testing.T, n int) (it thing) {
+func (fx *serviceFixture) get(t *testing.T, n int) (record thing) {
 	t.Helper()
-	if err := fx.table.Get(t.Context(), key(n), &it); err != nil {
+	if err := fx.table.Get(t.Context(), key(n), &record); err != nil {
 		t.Fatal(err)
 	}
-	return it
+	return record
 }
 
 // renewThings returns the writes that move things from root key 1 to root key 2. Each write requires that the
 // text of the thing has not changed since it was read. Things with root key -1 are unreadable.
 func renewThings(_ context.Context, items []store.Item) (groups [][]store.Write, unreadable int, err error) {
 	for _, item := range items {
-		var it thing
-		if err := store.Decode(item, &it); err != nil {
+		var record thing
+		if err := store.Decode(item, &record); err != nil {
 			return nil, 0, err
 		}
-		switch it.RootKey {
+		switch record.RootKey {
 		case 1:
 			groups = append(groups, []store.Write{
-				store.Update(store.KeyOf(item), store.Set(store.At("under"), 2)).If(store.Equal(store.At("text"), it.Text)),
+				store.Update(store.KeyOf(item), store.Set(store.At("under"), 2)).If(store.Equal(store.At("text"), record.Text)),
 			})
 		case -1:
 			unreadable++
@@ -241,8 +241,8 @@ func TestRenewRepeatsUntilNothingIsFound(t *testing.T) {
 	}
 	r := run(t, fx, e)
 	for n := range 10 {
-		if it := fx.get(t, n); it.RootKey != 2 {
-			t.Errorf("record %d is under root key %d, want 2", n, it.RootKey)
+		if record := fx.get(t, n); record.RootKey != 2 {
+			t.Errorf("record %d is under root key %d, want 2", n, record.RootKey)
 		}
 	}
 	if fx.get(t, 7).Text != "changed" || passes != 3 || r.Message != "10 records and 0 objects are under the new root "+
@@ -251,9 +251,9 @@ func TestRenewRepeatsUntilNothingIsFound(t *testing.T) {
 			fx.get(t, 7).Text, passes, r.Message)
 	}
 	for at, item := range fx.items.Items() {
-		var it thing
-		if err := store.Decode(item, &it); err != nil || at == key(11) && it.RootKey != 1 {
-			t.Errorf("record %v is under root key %d (%v), want 1 for the expired record", at, it.RootKey, err)
+		var record thing
+		if err := store.Decode(item, &record); err != nil || at == key(11) && record.RootKey != 1 {
+			t.Errorf("record %v is under root key %d (%v), want 1 for the expired record", at, record.RootKey, err)
 		}
 	}
 }

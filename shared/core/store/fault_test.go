@@ -132,7 +132,7 @@ func TestCommitIsAppliedOnceDespiteFailures(t *testing.T) {
 				return callFailure{err: rapid.SampledFrom(refusedErrors()).Draw(rt, "refusal")}
 			}
 			return callFailure{
-				applied: rapid.Bool().Draw(rt, "applied"), err: rapid.SampledFrom(lostReplyErrors()).Draw(rt, "loss"),
+				applied: rapid.Bool().Draw(rt, "applied"), err: rapid.SampledFrom(lostReplyErrors()).Draw(rt, "lost reply"),
 			}
 		}), 0, 9).Draw(rt, "script")
 		calls := len(failing.script) + 1

@@ -22,7 +22,7 @@ func TestDryRunMatchesRealRun(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		backend := memory.New()
 		table := storetest.NewWithBackend(t, backend)
-		for range rapid.IntRange(0, 4).Draw(rt, "before") {
+		for range rapid.IntRange(0, 4).Draw(rt, "commits before the dry run") {
 			_ = table.Commit(rt.Context(), drawWrites(rt, "p")...) // can be refused
 		}
 		clone, before := backend.Clone(), backend.Items()
@@ -65,9 +65,9 @@ func drawAnyQuery(t *rapid.T) store.Query {
 		PK: fmt.Sprint("p", rapid.IntRange(0, 1).Draw(t, "partition")), After: sk.Draw(t, "after"),
 		Descending: rapid.Bool().Draw(t, "descending"),
 		Offset:     rapid.IntRange(0, 2).Draw(t, "offset"), Limit: rapid.IntRange(0, 3).Draw(t, "limit"),
-		KeysOnly: rapid.Bool().Draw(t, "keys"),
+		KeysOnly: rapid.Bool().Draw(t, "keys only"),
 	}
-	if rapid.Bool().Draw(t, "prefixed") {
+	if rapid.Bool().Draw(t, "by prefix") {
 		q.Prefix = sk.Draw(t, "prefix")
 	} else {
 		q.UpTo = sk.Draw(t, "upTo")

@@ -19,10 +19,10 @@ func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 		drawn := map[store.Key]string{}
 		for range 50 {
 			prefix := store.KeyPrefix(rapid.StringMatching(`[ab-]{1,2}`).Draw(t, "prefix"))
-			parts := rapid.SliceOfN(part, 0, 3).Draw(t, "partition")
-			sort := rapid.SliceOfN(part, 1, 3).Draw(t, "sort")
+			parts := rapid.SliceOfN(part, 0, 3).Draw(t, "parts of the partition key")
+			sort := rapid.SliceOfN(part, 1, 3).Draw(t, "parts of the sort key")
 			key, kind := store.KeyIn(prefix.Partition(parts...), sort...), "in"
-			if rapid.Bool().Draw(t, "alone") {
+			if rapid.Bool().Draw(t, "alone in its partition") {
 				key, kind, sort = prefix.Key(parts...), "alone", nil
 			}
 			description := strings.Join([]string{

@@ -44,7 +44,7 @@ func drawWrites(t *rapid.T, partition string) (writes []store.Write) {
 			// Require the map: the emulator accepts a REMOVE below a missing map, but DynamoDB does not.
 			w = w.If(store.Has(store.At("map", "there")))
 		}
-		if rapid.IntRange(0, 3).Draw(t, "conditional") == 0 {
+		if rapid.IntRange(0, 3).Draw(t, "with a condition") == 0 {
 			w = w.If(drawCondition(t, 2))
 		}
 		writes = append(writes, w)
@@ -83,10 +83,10 @@ func drawRecord(t *rapid.T, partition string) map[string]any {
 	for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(attributes), rapid.ID[string]).Draw(t, "attributes") {
 		record[name] = drawValueOf(t, name)
 	}
-	if rapid.Bool().Draw(t, "mapped") {
+	if rapid.Bool().Draw(t, "with a map") {
 		record["map"] = map[string]any{"there": 1, "n": 2}
 	}
-	if rapid.Bool().Draw(t, "due") {
+	if rapid.Bool().Draw(t, "in the due index") {
 		record["duePk"], record["dueSk"] = partition+"due", rapid.SampledFrom([]string{"1", "2"}).Draw(t, "dueSk")
 	}
 	return record
@@ -94,7 +94,7 @@ func drawRecord(t *rapid.T, partition string) map[string]any {
 
 func drawChanges(t *rapid.T) (changes []store.Change) {
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(append(slices.Clone(attributes), "dueSk")), 1, 3,
-		rapid.ID[string]).Draw(t, "changed") {
+		rapid.ID[string]).Draw(t, "changed attributes") {
 		path := store.At(name)
 		if name == "dueSk" {
 			changes = append(changes, store.Set(path, rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "dueSk")))
@@ -107,7 +107,7 @@ func drawChanges(t *rapid.T) (changes []store.Change) {
 		case 0:
 			changes = append(changes, store.Set(path, drawValueOf(t, name)))
 		case 1:
-			changes = append(changes, store.Add(path, rapid.Int64Range(-5, 5).Draw(t, "sum")))
+			changes = append(changes, store.Add(path, rapid.Int64Range(-5, 5).Draw(t, "summand")))
 		case 2:
 			changes = append(changes, store.Remove(path))
 		}
@@ -229,7 +229,7 @@ func TestBackendsAgree(t *testing.T) {
 		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			token := fmt.Sprint(partition, step)
 			writes := drawWrites(rt, partition)
-			repeated := previous != nil && rapid.IntRange(0, 5).Draw(rt, "repeat") == 0
+			repeated := previous != nil && rapid.IntRange(0, 5).Draw(rt, "repeat the previous step") == 0
 			if repeated {
 				token, writes = fmt.Sprint(partition, step-1), previous
 			}

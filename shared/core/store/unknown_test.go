@@ -340,7 +340,7 @@ func TestUnknownAttributesSurviveChanges(t *testing.T) {
 			).Draw(rt, "value")
 		})
 		want := object{"id": "1", "version": 0.0}
-		for name, v := range rapid.MapOfN(rapid.StringMatching("later[A-Za-z.#]{0,8}"), value, 0, 6).Draw(rt, "more") {
+		for name, v := range rapid.MapOfN(rapid.StringMatching("later[A-Za-z.#]{0,8}"), value, 0, 6).Draw(rt, "unknown") {
 			want[name] = v
 		}
 		putNewer(t, table, key("a"), want)
@@ -349,7 +349,7 @@ func TestUnknownAttributesSurviveChanges(t *testing.T) {
 			err := table.RunInTx(t.Context(), func(ctx context.Context) error {
 				var wideRecord olderRecord
 				var narrowRecord narrow
-				if rapid.Bool().Draw(rt, "narrow") {
+				if rapid.Bool().Draw(rt, "through the narrow type") {
 					err := table.Get(ctx, key("a"), &narrowRecord)
 					narrowRecord.Version++
 					return errors.Join(err, table.Commit(ctx, store.Put(key("a"), narrowRecord)))
