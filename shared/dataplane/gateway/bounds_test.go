@@ -68,8 +68,9 @@ func TestLogLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestHandlerRefusesLongPaths checks that the gateway's handler refuses paths of more than 8 KiB:
-// API Gateway accepts requests whose path and header together have up to 10,240 bytes.
+// TestHandlerRefusesLongPaths checks that the gateway's handler refuses paths of more than 8 KiB, and no shorter path.
+// In a Lambda, only the handler has this limit: API Gateway accepts requests whose path and header together have up to
+// 10,240 bytes.
 func TestHandlerRefusesLongPaths(t *testing.T) {
 	h := newFixture(t, artifact())
 	for bytes, want := range map[int]int{

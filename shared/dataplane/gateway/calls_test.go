@@ -39,9 +39,9 @@ func (c *callRecorder) lines() string {
 	return strings.Join(out, "\n")
 }
 
-// TestMCPCallsAreCounted checks that a call is counted twice: as the request of the
-// message, and as a request of the called route, by the consumer whose key the server's
-// route has accepted. A call that does not become a request of a route is counted once.
+// TestMCPCallsAreCounted checks that a call is counted twice: as the request that contains the message, and as a
+// request of the called route. Both counts name the consumer whose key the server's route has accepted. A call that
+// does not become a request of a route is counted once.
 func TestMCPCallsAreCounted(t *testing.T) {
 	counted := &callRecorder{}
 	fx := newMCPFixture(t, func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
@@ -49,7 +49,7 @@ func TestMCPCallsAreCounted(t *testing.T) {
 	fx.tool(t, "/keyed/mcp", "whoAmI", `{}`, key)
 	fx.tool(t, "/keyed/mcp", "limited", `{}`, key)
 	fx.tool(t, "/keyed/mcp", "limited", `{}`, key) // exceeds the rate limit of the route
-	fx.tool(t, "/keyed/mcp", "nothing", `{}`, key)
+	fx.tool(t, "/keyed/mcp", "nothing", `{}`, key) // an unknown tool
 	fx.call(t, "/keyed/mcp", "tools/list", `{}`, key)
 	fx.call(t, "/keyed/mcp", "resources/read", `{"uri":"mcp://resources/guide"}`, key)
 	fx.tool(t, "/mcp", "readTodo", `{"id":7}`) // an invalid argument
@@ -61,8 +61,9 @@ func TestMCPCallsAreCounted(t *testing.T) {
 	}
 }
 
-// TestEachRequestOfADeploymentIsCounted checks that each request is counted once, with the route, the status, and
-// the consumer of its key. Requests to the gateway's own routes, and to hosts without a deployment, are not counted.
+// TestEachRequestOfADeploymentIsCounted checks that each request is counted once, with the route, the status, and the
+// consumer of its key. Requests to the gateway's own routes are not counted. Requests to hosts without a deployment, or
+// whose lookup fails, are not counted either.
 func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/half" {

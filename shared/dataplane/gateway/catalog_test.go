@@ -197,8 +197,8 @@ func TestProjectModulesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTotalPatternBudgetIsReportedOnce checks that an exceeded budget of
-// all patterns is reported once, and that other problems are reported, too.
+// TestTotalPatternBudgetIsReportedOnce checks that the budget of all patterns together is reported once if it is
+// exceeded by several patterns, and that another problem is reported, too.
 func TestTotalPatternBudgetIsReportedOnce(t *testing.T) {
 	var routes []project.Route
 	for i := range project.MaxPatterns + 20 {

@@ -22,8 +22,9 @@ func corsHeaders(h http.Header) map[string]string {
 	return out
 }
 
-// newCORSFixture returns a fixture with routes at /none, /anything-goes, /shop and /open, which have the CORS policy of
-// this name. The upstream responds with CORS headers, too.
+// newCORSFixture returns a fixture with the routes GET and PUT at /none, /anything-goes, /shop and /open, which have
+// the CORS policy of this name. POST /refused has the policy shop and requires a key, and OPTIONS /own is a route of
+// the project. The upstream responds with CORS headers, too.
 func newCORSFixture(t *testing.T) *fixture {
 	t.Helper()
 	backend := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -158,6 +159,8 @@ func TestPreflightResponses(t *testing.T) {
 	}
 }
 
+// TestOPTIONSWithoutOriginListsMethods checks that the gateway responds to OPTIONS without an Origin with the methods
+// of the path, unless the path has no route (404) or the project has a route for OPTIONS.
 func TestOPTIONSWithoutOriginListsMethods(t *testing.T) {
 	h := newCORSFixture(t)
 	response := h.do(t, "OPTIONS", "/shop")

@@ -37,12 +37,12 @@ func TestRequestHoldsOneStreamAtATime(t *testing.T) {
 		steps             []string
 		started, finished int
 	}{
-		{"begun twice", "acme", []string{begin, begin}, 1, 0},
-		{"begun and ended", "acme", []string{begin, end}, 1, 1},
-		{"begun, ended and closed twice", "acme", []string{begin, end, closeFinal, closeFinal}, 1, 1},
+		{"started twice", "acme", []string{begin, begin}, 1, 0},
+		{"started and ended", "acme", []string{begin, end}, 1, 1},
+		{"started and ended, and the request closed twice", "acme", []string{begin, end, closeFinal, closeFinal}, 1, 1},
 		{"two streams", "acme", []string{begin, end, begin, closeFinal}, 2, 2},
-		{"begun after the request's end", "acme", []string{closeFinal, begin}, 0, 0},
-		{"begun again after the request's end", "acme", []string{begin, closeFinal, end, begin}, 1, 1},
+		{"started after the request's end", "acme", []string{closeFinal, begin}, 0, 0},
+		{"started again after the request's end", "acme", []string{begin, closeFinal, end, begin}, 1, 1},
 		{"no account", "", []string{begin, closeFinal}, 0, 0},
 	} {
 		counted := &streamCounter{}
@@ -83,9 +83,9 @@ func TestStreamCountErrorsDoNotRefuse(t *testing.T) {
 	for _, c := range []streamCounter{
 		{refusal: limitFault},
 		{err: limitFault},
-		{err: fault.New(fault.Unavailable, "The table cannot be asked.")},
-		{err: fault.New(fault.DatabaseUnavailable, "The table has not answered.")},
-		{err: errors.New("the table cannot be asked")},
+		{err: fault.New(fault.Unavailable, "The table cannot be read.")},
+		{err: fault.New(fault.DatabaseUnavailable, "The table has not responded.")},
+		{err: errors.New("the table cannot be read")},
 	} {
 		r := &request{g: &Gateway{config: Config{Streams: &c, Log: slog.New(slog.DiscardHandler)}}}
 		r.stream.setAccount("acme")

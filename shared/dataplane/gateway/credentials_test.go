@@ -117,10 +117,10 @@ func TestPlatformKeysAreNeverForwarded(t *testing.T) {
 		}
 	}
 	if replies[http.StatusOK] < 500 || replies[http.StatusUnauthorized] < 100 || len(replies) != 2 {
-		t.Errorf("responses by status = %v, want at least 500 of 200, 100 of 401 and no others", replies)
+		t.Errorf("responses by status = %v, want at least 500 with 200, at least 100 with 401, and no others", replies)
 	}
 	if strings.Contains(h.log.String(), validKey[4:20]) {
-		t.Error("the log contains a key, want none")
+		t.Error("the log contains the valid key, want no key")
 	}
 }
 
@@ -186,6 +186,8 @@ func TestAcceptedKeyIsWithheldEverywhere(t *testing.T) {
 	}
 }
 
+// TestKeyInPathIsRefused checks that a request is refused if it has a key in its path, or if a route would write a key
+// into the path at the upstream (/y). A key in the query is removed, and the request is served.
 func TestKeyInPathIsRefused(t *testing.T) {
 	backend, received := recorder(t)
 	log := &syncBuffer{}
@@ -208,11 +210,12 @@ func TestKeyInPathIsRefused(t *testing.T) {
 		t.Errorf("logs after requests with a key in the path, want /x/withheld and no key:\n%s%s", log, h.log)
 	}
 	if got := <-received; strings.Contains(got, key) || len(received) > 0 {
-		t.Errorf("requests with a key: want one request without the key at the upstream, which got %d more after:\n%s",
+		t.Errorf("requests with a key: the upstream got %d more after this one, want one request without the key:\n%s",
 			len(received), got)
 	}
 }
 
+// TestKeyInPathIsRedactedInErrors requests a deployment that fails because of a variable without a value.
 func TestKeyInPathIsRedactedInErrors(t *testing.T) {
 	h, key := newFixture(t, artifact(route("GET /x", forward("${env.UPSTREAM}")))), newKey(credential.AccountKey)
 	if p := problemOf(t, h.do(t, "GET", "/x/"+key)); p.Instance != "/x/withheld" {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,9 +14,9 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 )
 
-// TestLogAttributesOf5xxNameTheFault checks that the log of a 5xx response distinguishes
-// faults of the gateway from faults of the upstream. An installation's alarms are only
-// for faults of the gateway, because its operator can't fix an upstream.
+// TestLogAttributesOf5xxNameTheFault checks that the log of a 5xx response distinguishes faults of the gateway from
+// faults of the upstream. An installation's alarms are only for faults of the gateway, because its operator can't fix
+// an upstream. The log line has a metric only if FaultsTable is set.
 func TestLogAttributesOf5xxNameTheFault(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/half" {
@@ -46,7 +47,7 @@ func TestLogAttributesOf5xxNameTheFault(t *testing.T) {
 		"a path without a route (404)": {"shop.test", "/nowhere", 404, ""},
 	} {
 		for _, table := range []string{"", "the-table"} {
-			t.Run(name+" "+table, func(t *testing.T) {
+			t.Run(name+", FaultsTable "+strconv.Quote(table), func(t *testing.T) {
 				lines := &syncBuffer{}
 				h := newFixture(t, a, withTelemetry(lines, nil, false), func(config *gateway.Config, _ *upstream.Options) {
 					config.Telemetry.FaultsTable = table

@@ -78,8 +78,8 @@ func TestOversizedHeaderIsRefused(t *testing.T) {
 	}
 }
 
-// TestAmbiguousFieldNamesAreDropped checks that fields are not forwarded whose names
-// upstreams can confuse with fields of the gateway. For example, CGI reads "_" as "-".
+// TestAmbiguousFieldNamesAreDropped checks that fields are not forwarded whose names upstreams can confuse with fields
+// of the gateway. For example, CGI reads "_" as "-". With the option Underscores, other names with "_" are forwarded.
 func TestAmbiguousFieldNamesAreDropped(t *testing.T) {
 	const lines = "X_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Host: evil.test\r\nx_custom: 1\r\nContent_Length: " +
 		"7\r\nTransfer_Encoding: chunked\r\nProxy: http://evil.test\r\n" +
@@ -105,16 +105,17 @@ func TestAmbiguousFieldNamesAreDropped(t *testing.T) {
 			"X.real", "6.6.6.6",
 		} {
 			if strings.Contains(strings.ToLower(got), strings.ToLower(name)) {
-				t.Errorf("the upstream got the field %s, want it dropped:\n%s", name, got)
+				t.Errorf("Underscores = %t: the upstream got the field %s, want it dropped:\n%s", underscores, name, got)
 			}
 		}
 		for _, line := range want {
 			if !strings.Contains(got, line) {
-				t.Errorf("the upstream did not get %q, want it forwarded:\n%s", line, got)
+				t.Errorf("Underscores = %t: the upstream did not get %q, want it forwarded:\n%s", underscores, line, got)
 			}
 		}
 		if strings.Contains(strings.ToLower(got), "x_custom") != underscores {
-			t.Errorf("the upstream got X_Custom: %t, want %t:\n%s", !underscores, underscores, got)
+			t.Errorf("Underscores = %t: the upstream got X_Custom: %t, want %t:\n%s",
+				underscores, !underscores, underscores, got)
 		}
 	}
 }
@@ -146,8 +147,11 @@ func TestRequestTrailersAreFiltered(t *testing.T) {
 		custom+"\r\nConnection: close, x-listed\r\nTransfer-Encoding: chunked\r\nTrailer: "+strings.Join(names, ", ")+
 		"\r\n\r\n1\r\nx\r\n0\r\n"+strings.Join(fields, "\r\n")+"\r\nX-Unannounced: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
 	response, err := http.ReadResponse(r, nil)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("POST /x with trailers = %v, %v, want status 200", response, err)
+	if err != nil {
+		t.Fatalf("POST /x with trailers: error = %v, want a response", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("POST /x with trailers: status = %d, want 200", response.StatusCode)
 	}
 	got := <-trailers
 	for name, values := range got {

@@ -98,9 +98,12 @@ func TestUnmatchedRequestsGetAProblem(t *testing.T) {
 			Type: fmt.Sprintf("https://httpproblems.com/http-status/%d", test.status), Title: http.StatusText(test.status),
 			Status: test.status, Detail: p.Detail, Instance: test.target, Trace: p.Trace,
 		}
-		if diff := cmp.Diff(want, p); diff != "" || p.Detail == "" || p.Trace.BuildID != test.build {
-			t.Errorf("%s %s at %s: build = %q, want %q; problem with a detail (-want +got):\n%s",
+		if diff := cmp.Diff(want, p); diff != "" || p.Trace.BuildID != test.build {
+			t.Errorf("%s %s at %s: build = %q, want %q; problem (-want +got):\n%s",
 				test.method, test.target, test.host, p.Trace.BuildID, test.build, diff)
+		}
+		if p.Detail == "" {
+			t.Errorf("%s %s at %s: the problem has no detail, want one", test.method, test.target, test.host)
 		}
 		if got := response.Header.Get("Allow"); got != test.allow {
 			t.Errorf("%s %s: Allow = %q, want %q", test.method, test.target, got, test.allow)
@@ -111,8 +114,8 @@ func TestUnmatchedRequestsGetAProblem(t *testing.T) {
 func TestHostNamesAreComparedWithoutCasePortAndDot(t *testing.T) {
 	h := newFixture(t, artifact(route("GET /x", forward("http://127.0.0.1:1"))))
 	for _, name := range []string{"shop.test:9001", "SHOP.test", "shop.test.", "Shop.Test.:80"} {
-		if response := h.do(t, "GET", "/none", host(name)); problemOf(t, response).Trace.BuildID != buildID {
-			t.Errorf("GET /none at %s: build ID is not %s, want the deployment of shop.test", name, buildID)
+		if p := problemOf(t, h.do(t, "GET", "/none", host(name))); p.Trace.BuildID != buildID {
+			t.Errorf("GET /none at %s: build ID = %q, want %q, that of shop.test", name, p.Trace.BuildID, buildID)
 		}
 	}
 }
@@ -136,7 +139,7 @@ func TestInvalidDeploymentReportsItsError(t *testing.T) {
 	invalid := artifact(route("GET /x", forward("${env.UPSTREAM}")))
 	old := artifact()
 	old.Format = project.OldestFormat - 1
-	for name, a := range map[string]*project.Artifact{"address": invalid, "format": old} {
+	for name, a := range map[string]*project.Artifact{"an address without a value": invalid, "an old format": old} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t, a)
 			for range 2 {
@@ -221,7 +224,7 @@ func TestRequestIDComesFromTrustedProxiesOnly(t *testing.T) {
 		settings   []setting
 		wantKept   bool
 	}{
-		{"none", "", nil, false},
+		{"an empty value", "", nil, false},
 		{"an untrusted client's", clientID, nil, false},
 		{"a trusted proxy's", clientID, []setting{trustLoopback}, true},
 		{"a value of a trusted proxy that is no UUID", "x\"y", []setting{trustLoopback}, false},
@@ -231,7 +234,7 @@ func TestRequestIDComesFromTrustedProxiesOnly(t *testing.T) {
 			response := h.do(t, "GET", "/x", header("X-Request-Id", test.sent))
 			id := response.Header.Get("X-Request-Id")
 			if test.wantKept && id != clientID || !test.wantKept && (!uuid.MatchString(id) || id == clientID) {
-				t.Errorf("X-Request-Id of the response = %q, want the client's: %t", id, test.wantKept)
+				t.Errorf("X-Request-Id of the response = %q, want the client's: %t (if false, a new UUID)", id, test.wantKept)
 			}
 			if got := body(t, response); got != id {
 				t.Errorf("X-Request-Id at the upstream = %q, want that of the response, %q", got, id)

@@ -30,7 +30,8 @@ func (f *fakeOperations) Operation(o analytics.Operation) {
 	f.recorded = append(f.recorded, o)
 }
 
-// waitFor waits until n operations were recorded. It removes and returns them.
+// waitFor waits until at least n operations are recorded. It removes and returns all recorded operations. After 5
+// seconds, it fails the test.
 func (f *fakeOperations) waitFor(t *testing.T, n int) []analytics.Operation {
 	t.Helper()
 	for range 500 {
@@ -45,7 +46,9 @@ func (f *fakeOperations) waitFor(t *testing.T, n int) []analytics.Operation {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("fewer than %d operations were recorded within 5 seconds, want %d", n, n)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.Fatalf("recorded operations after 5 seconds = %+v, want %d", f.recorded, n)
 	return nil
 }
 
@@ -70,7 +73,7 @@ type operationCase struct {
 	want         []string // for each operation, its name, type, complexity, outcome and classes of errors
 }
 
-// operationCases returns cases, by descriptions. A case without a fixture is for a fixture that limits the complexity,
+// operationCases returns cases by their names. A case without a fixture is for a fixture that limits the complexity,
 // refuses introspection and counts operations. In limited, the route /graphql requires a key, and the route /limited
 // has a rate limit. The route of unlimited only counts operations.
 func operationCases(limited, unlimited *fixture) map[string]operationCase {
@@ -145,7 +148,8 @@ func operationCases(limited, unlimited *fixture) map[string]operationCase {
 	}
 }
 
-// TestEachOperationIsRecorded checks the recorded operations of each case.
+// TestEachOperationIsRecorded checks the recorded operations of each case. It also checks that the log line about
+// errors contains no code that an upstream has sent, and no name of an operation.
 func TestEachOperationIsRecorded(t *testing.T) {
 	operations := &fakeOperations{}
 	counting := func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations }
@@ -222,7 +226,7 @@ func TestEachOperationIsRecorded(t *testing.T) {
 	}
 	if text := checked.log.String(); !strings.Contains(text, "graphql errors") ||
 		strings.Contains(text, "UNAUTHENTICATED") || strings.Contains(text, "Deep") {
-		t.Errorf("log after GraphQL errors = %s, want \"graphql errors\" without the errors' codes and names", text)
+		t.Errorf("log after GraphQL errors = %s, want \"graphql errors\" without codes and names of operations", text)
 	}
 }
 
@@ -257,8 +261,9 @@ func TestOperationsAreNamedWithoutOtherReaders(t *testing.T) {
 	}
 }
 
-// TestTruncatedGraphQLBodyIsRefused checks that a truncated body is refused as usual if the analytics policy reads it.
-func TestTruncatedGraphQLBodyIsRefused(t *testing.T) {
+// TestStalledGraphQLBodyIsRefused checks that a body whose rest does not arrive is refused with 408, as usual, if the
+// analytics policy reads it.
+func TestStalledGraphQLBodyIsRefused(t *testing.T) {
 	operations := &fakeOperations{}
 	a, server := graphQLArtifact(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}})
 	h := newImpatientFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations })
@@ -267,7 +272,7 @@ func TestTruncatedGraphQLBodyIsRefused(t *testing.T) {
 	var text strings.Builder
 	_, _ = reply.WriteTo(&text)
 	if !strings.HasPrefix(text.String(), "HTTP/1.1 408 ") || server.count() > 1 {
-		t.Errorf("POST /graphql with a truncated body: response = %s, requests at the upstream = %d, want 408 and at most 1",
+		t.Errorf("POST /graphql with a stalled body: response = %s, requests at the upstream = %d, want 408 and at most 1",
 			text.String(), server.count())
 	}
 	if got := operations.waitFor(t, 1); got[0].Name != "" || !got[0].Failed {
@@ -275,7 +280,8 @@ func TestTruncatedGraphQLBodyIsRefused(t *testing.T) {
 	}
 }
 
-// TestGraphQLErrorLogLineMatchesDocs checks the log line of GraphQL errors, and that it contains nothing of the errors' messages.
+// TestGraphQLErrorLogLineMatchesDocs checks the log line of GraphQL errors. The line must contain no messages of the
+// errors, and no names of the query.
 func TestGraphQLErrorLogLineMatchesDocs(t *testing.T) {
 	operations, lines := &fakeOperations{}, &syncBuffer{}
 	h, server := newGraphQLFixture(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{"logErrors": true}},
@@ -313,8 +319,8 @@ func classNames(classes []analytics.Class) []string {
 	return out
 }
 
-// TestResolverTimeIsTheServersOwn checks that the duration in the
-// response is recorded as resolver time, if it is present and plausible.
+// TestResolverTimeIsTheServersOwn checks that the duration in the response is recorded as resolver time, if it is
+// present and plausible. Otherwise the gateway records its own measurement, which is at most the total.
 func TestResolverTimeIsTheServersOwn(t *testing.T) {
 	operations := &fakeOperations{}
 	h, server := newGraphQLFixture(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}},

@@ -156,8 +156,8 @@ func TestUnfilterableIntrospectionIsWithheld(t *testing.T) {
 		response := h.send(t, "/graphql", queryBody("{__schema{types{name}}}"),
 			header("Accept", "text/event-stream, multipart/mixed, application/json"))
 		if got := body(t, response); response.StatusCode != http.StatusBadGateway || strings.Contains(got, "Audit") {
-			t.Errorf("introspection response as %q: status = %d, body = %s, want 502 without Audit",
-				test.contentType, response.StatusCode, got)
+			t.Errorf("introspection response %s as %q: status = %d, body = %s, want 502 without Audit",
+				test.text, test.contentType, response.StatusCode, got)
 		}
 	}
 }
@@ -224,7 +224,9 @@ func TestSuggestionsAreRemovedForAnyContentType(t *testing.T) {
 	}
 }
 
-// TestSubscriptionErrorsRevealNothing checks that suggestions are removed from events and from parts of a multipart response.
+// TestSubscriptionErrorsRevealNothing checks that suggestions are removed from events and from parts of a multipart
+// response to a subscription. The response breaks off at an event that can't be filtered. Compressed events, and a
+// response to a query that is not in one piece, become a 502.
 func TestSubscriptionErrorsRevealNothing(t *testing.T) {
 	h, server := newGraphQLFixture(t, nil,
 		map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
@@ -266,7 +268,8 @@ func TestSubscriptionErrorsRevealNothing(t *testing.T) {
 	}
 }
 
-// TestUnreadableErrorsAreWithheld checks that a malformed response becomes a 502 if it may contain excluded names or suggestions.
+// TestUnreadableErrorsAreWithheld checks that a malformed response becomes a 502 if it may contain excluded names or
+// suggestions. A response with a byte order mark can be read, so the suggestion is removed from it.
 func TestUnreadableErrorsAreWithheld(t *testing.T) {
 	h, server := newGraphQLFixture(t, nil,
 		map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})
@@ -312,7 +315,7 @@ func TestLongIntrospectionsAreRefused(t *testing.T) {
 		before := server.count()
 		if response := h.send(t, "/graphql", text); response.StatusCode != want ||
 			(server.count() > before) != (want == 200) {
-			t.Errorf("introspection with %d comments: status = %d, body = %s, want %d, and a request at the upstream only with "+
+			t.Errorf("request with %d comments: status = %d, body = %s, want %d, and a request at the upstream only with "+
 				"200",
 				strings.Count(text, "#"), response.StatusCode, body(t, response), want)
 		}

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,7 +14,7 @@ type hostileRequest struct {
 	method, target, body string
 	modify               func(*http.Request)
 	status               int
-	wantMessage          string // the code of a GraphQL error, or a part of a problem's detail, which has spaces
+	want                 string // the code of a GraphQL error, or a part of a problem's detail, which has spaces
 }
 
 // tooDeep exceeds the depth limit.
@@ -21,10 +22,11 @@ const tooDeep = "a{b{c{d{e}}}}"
 
 // badGraphQL returns a request that must be refused with status 400 and the code of an error.
 func badGraphQL(body, code string) hostileRequest {
-	return hostileRequest{body: body, status: http.StatusBadRequest, wantMessage: code}
+	return hostileRequest{body: body, status: http.StatusBadRequest, want: code}
 }
 
-// costlyRequests returns requests that exceed the limits, some of them in forms that are hard to recognize.
+// costlyRequests returns requests that exceed a limit, some of them in forms that are hard to recognize, and requests
+// whose cost cannot be computed, such as a cycle of fragments.
 func costlyRequests() map[string]hostileRequest {
 	const depth, complexity = "DEPTH_LIMIT_EXCEEDED", "COMPLEXITY_LIMIT_EXCEEDED"
 	const input, invalid = "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"
@@ -40,7 +42,7 @@ func costlyRequests() map[string]hostileRequest {
 	batch := func(bodies ...string) string { return "[" + strings.Join(bodies, ",") + "]" }
 	comments := func(n int) string { return queryBody(strings.Repeat("#\n", n) + "{a}") }
 	overMegabyte := hostileRequest{
-		body: queryBody("{a}" + strings.Repeat(" ", 1<<20)), status: 413, wantMessage: "at most 1048576 bytes",
+		body: queryBody("{a}" + strings.Repeat(" ", 1<<20)), status: 413, want: "at most 1048576 bytes",
 	}
 	overMegabyteInChunks := overMegabyte
 	overMegabyteInChunks.modify = func(r *http.Request) { r.ContentLength = -1 }
@@ -126,14 +128,14 @@ func ambiguousRequests() map[string]hostileRequest {
 // unsupportedMedia returns a request that must be refused because the route reads JSON in UTF-8.
 func unsupportedMedia(body string, modify func(*http.Request)) hostileRequest {
 	return hostileRequest{
-		body: body, modify: modify, status: http.StatusUnsupportedMediaType, wantMessage: "JSON in UTF-8",
+		body: body, modify: modify, status: http.StatusUnsupportedMediaType, want: "JSON in UTF-8",
 	}
 }
 
 // queryInAddress returns a request that must be refused because its address has parameters of GraphQL.
 func queryInAddress(target, body string) hostileRequest {
 	return hostileRequest{
-		target: target, body: body, status: http.StatusBadRequest, wantMessage: "The address of this GraphQL request",
+		target: target, body: body, status: http.StatusBadRequest, want: "The address of this GraphQL request",
 	}
 }
 
@@ -145,7 +147,7 @@ func misplacedRequests() map[string]hostileRequest {
 		"UTF-16":          badGraphQL(utf16Of(deep), "GRAPHQL_PARSE_FAILED"),
 		"declared UTF-16": unsupportedMedia(utf16Of(a), contentType("application/json; charset=utf-16")),
 		"compressed": {
-			body: zipped(deep), modify: header("Content-Encoding", "gzip"), status: 415, wantMessage: "no compressed bodies",
+			body: zipped(deep), modify: header("Content-Encoding", "gzip"), status: 415, want: "no compressed bodies",
 		},
 		"compressed without Content-Encoding": badGraphQL(zipped(deep), "GRAPHQL_PARSE_FAILED"),
 		"a form": unsupportedMedia(
@@ -157,7 +159,7 @@ func misplacedRequests() map[string]hostileRequest {
 		"no type":    unsupportedMedia(a, func(r *http.Request) { r.Header.Del("Content-Type") }),
 		"two types":  unsupportedMedia(a, header("Content-Type", "application/graphql")),
 		"GET": {
-			method: "GET", target: "/graphql?query={a}", status: 405, wantMessage: "none for this method",
+			method: "GET", target: "/graphql?query={a}", status: 405, want: "none for this method",
 		},
 		"a query in the address":           queryInAddress("/graphql?query={"+tooDeep+"}", a),
 		"an escaped query in the address":  queryInAddress("/graphql?x=1&%71uery={"+tooDeep+"}", a),
@@ -183,7 +185,7 @@ func introspectingRequests() map[string]hostileRequest {
 		"introspection escaped in JSON":      `{"query":"{\u005f\u005fschema{types{name}}}"}`,
 	} {
 		out[name] = hostileRequest{
-			body: body, status: http.StatusForbidden, wantMessage: "Introspection queries are not allowed",
+			body: body, status: http.StatusForbidden, want: "Introspection queries are not allowed",
 		}
 	}
 	return out
@@ -222,6 +224,7 @@ func TestHostileGraphQLRequestsNeverReachTheUpstream(t *testing.T) {
 			if test.modify != nil {
 				modify = test.modify
 			}
+			call := cmp.Or(test.method, "POST") + " " + target
 			before := server.count()
 			var response *http.Response
 			if test.method != "" {
@@ -230,14 +233,14 @@ func TestHostileGraphQLRequestsNeverReachTheUpstream(t *testing.T) {
 				response = h.send(t, target, test.body, modify)
 			}
 			if response.StatusCode != test.status {
-				t.Fatalf("POST /graphql: status = %d, body = %s, want %d", response.StatusCode, body(t, response), test.status)
+				t.Fatalf("%s: status = %d, body = %s, want %d", call, response.StatusCode, body(t, response), test.status)
 			}
-			if strings.Contains(test.wantMessage, " ") {
-				if p := problemOf(t, response); !strings.Contains(p.Detail, test.wantMessage) {
-					t.Errorf("POST /graphql: detail = %q, want it to contain %q", p.Detail, test.wantMessage)
+			if strings.Contains(test.want, " ") {
+				if p := problemOf(t, response); !strings.Contains(p.Detail, test.want) {
+					t.Errorf("%s: detail = %q, want it to contain %q", call, p.Detail, test.want)
 				}
-			} else if message, code, _, _ := graphQLError(t, response); code != test.wantMessage || message == "" {
-				t.Errorf("POST /graphql: code = %q, message = %q, want code %q and a message", code, message, test.wantMessage)
+			} else if message, code, _, _ := graphQLError(t, response); code != test.want || message == "" {
+				t.Errorf("%s: code = %q, message = %q, want code %q and a message", call, code, message, test.want)
 			}
 			if server.count() != before {
 				sent, _ := server.last()

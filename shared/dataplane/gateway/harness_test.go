@@ -205,7 +205,7 @@ func problemOf(t testing.TB, r *http.Response) problemDocument {
 		t.Fatalf("decode a problem: %v", err)
 	}
 	if p.Status != r.StatusCode || p.Trace.RequestID != r.Header.Get("X-Request-Id") || p.Trace.RequestID == "" {
-		t.Errorf("problem: status = %d, request ID = %q, want those of the response, %d and %q",
+		t.Errorf("problem: status = %d, request ID = %q, want those of the response, %d and %q, and an ID",
 			p.Status, p.Trace.RequestID, r.StatusCode, r.Header.Get("X-Request-Id"))
 	}
 	if _, err := time.Parse("2006-01-02T15:04:05.000Z", p.Trace.Timestamp); err != nil {
@@ -220,7 +220,8 @@ type problemDocument struct {
 	Trace                         struct{ RequestID, Timestamp, BuildID string }
 }
 
-// sendRaw sends bytes to a server, and returns the connection with a reader for it.
+// sendRaw sends the bytes of request to the server at the address or URL. It returns a reader of the new connection,
+// and the connection.
 func sendRaw(t testing.TB, address, request string) (*bufio.Reader, net.Conn) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
@@ -284,7 +285,7 @@ func (f fakeDeployments) Resolve(_ context.Context, host string) (*gateway.Deplo
 	return nil, fault.Missing("deployment")
 }
 
-// fakeKeys implements policy.Keys.
+// fakeKeys implements policy.Keys with known keys. If err is not nil, Verify returns err.
 type fakeKeys struct {
 	mu    sync.Mutex
 	known map[string]policy.Identity // by the bucket's name or ID, a space, and the key
@@ -309,7 +310,7 @@ func (f *fakeKeys) Verify(_ context.Context, in policy.BucketRef, key string) (p
 }
 
 // fakeAllowances implements policy.Allowances. It counts the calls of Take for each allowance, and its windows do not
-// end.
+// end. If err is not nil, Take returns err and counts nothing.
 type fakeAllowances struct {
 	mu    sync.Mutex
 	used  map[string]int64   // by the allowance's name

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// recorder starts an upstream. received receives each request as text: its head, its body and its trailer fields.
+// recorder starts an upstream. received receives each request as text: its head, its body and its trailer fields. The
+// upstream's responses have fields that the gateway must remove, and the field X-End.
 func recorder(t testing.TB) (address string, received <-chan string) {
 	requests := make(chan string, 16)
 	address = rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {

@@ -47,7 +47,7 @@ func TestLoopIsDetected(t *testing.T) {
 	h, resolved := newLoopFixture(t)
 	h.deploy(artifact(route("GET /x", forward(h.URL)), route("POST /x", forward(h.URL))))
 	for name, modify := range map[string]func(*http.Request){
-		"plain": func(*http.Request) {},
+		"no body": func(*http.Request) {},
 		"a body": func(r *http.Request) {
 			r.Method, r.Body, r.ContentLength = "POST", io.NopCloser(strings.NewReader("body")), -1
 		},
@@ -66,7 +66,7 @@ func TestLoopIsDetected(t *testing.T) {
 			t.Errorf("%s: status = %d, body = %s, want 508, Loop Detected and 8 gateways", name, response.StatusCode, got)
 		}
 		if n := resolved.Load() - before; n != 9 {
-			t.Errorf("%s: requests = %d, want 9", name, n)
+			t.Errorf("%s: look-ups of a deployment = %d, want 9", name, n)
 		}
 	}
 	// Other proxies in Via do not count.
@@ -121,6 +121,6 @@ func TestLoopThroughRedirectsIsDetected(t *testing.T) {
 		t.Errorf("GET /x with a redirect to the gateway: status = %d, want 508", response.StatusCode)
 	}
 	if n := resolved.Load(); n != 9 {
-		t.Errorf("GET /x with a redirect to the gateway: requests = %d, want 9", n)
+		t.Errorf("GET /x with a redirect to the gateway: look-ups of a deployment = %d, want 9", n)
 	}
 }

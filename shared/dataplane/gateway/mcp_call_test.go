@@ -76,7 +76,7 @@ func TestCalledRoutePoliciesRunOncePerCall(t *testing.T) {
 		t.Errorf("limited, two calls: %+v and %+v, want success, then \"Rate limit exceeded\"", first, second)
 	}
 	if len(fx.allowances.taken) != 2 || !strings.Contains(fx.allowances.taken[0].Name, "acme") {
-		t.Errorf("rate limit requests = %+v, want 2, the first for acme", fx.allowances.taken)
+		t.Errorf("calls of Take = %+v, want 2, the first for acme", fx.allowances.taken)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestCalledRoutePoliciesRunOncePerCall(t *testing.T) {
 var mcpArgumentCases = []struct {
 	name, tool, arguments string
 	method, target, body  string // of the request at the upstream, "" for a refusal
-	wantMessage           string
+	wantMessage           string // a part of the error's message
 }{
 	{name: "a path parameter", tool: "readTodo", arguments: `{"id":"7"}`, method: "GET", target: "/todos/7"},
 	{
@@ -169,8 +169,8 @@ var mcpArgumentCases = []struct {
 	{name: "a route of another server", tool: "whoAmI", arguments: `{}`, wantMessage: "unknown tool"},
 }
 
-// TestMCPArguments checks the request at the upstream for each of
-// mcpArgumentCases. If the arguments are refused, no request must be sent.
+// TestMCPArguments checks the request at the upstream for each of mcpArgumentCases. If the arguments are refused, no
+// request must be sent. An argument for a header must replace the client's field.
 func TestMCPArguments(t *testing.T) {
 	fx := newMCPFixture(t)
 	for _, tt := range mcpArgumentCases {
@@ -264,7 +264,8 @@ func TestMCPGraphQL(t *testing.T) {
 	}
 }
 
-// TestIntrospectionToolCostMatchesDocs checks that the documentation has the complexity of the introspection tool's query.
+// TestIntrospectionToolCostMatchesDocs checks that the documentation has the complexity of the query of the
+// introspection tool.
 func TestIntrospectionToolCostMatchesDocs(t *testing.T) {
 	fx := newMCPFixture(t)
 	fx.tool(t, "/mcp", "shop_introspect", `{}`)
@@ -286,7 +287,7 @@ func TestIntrospectionToolCostMatchesDocs(t *testing.T) {
 	}
 }
 
-// TestMCPCallLogLineMatchesDocs checks that a server in debug mode logs its calls, with the documented fields.
+// TestMCPCallLogLineMatchesDocs checks that only a server in debug mode logs its calls, with the documented fields.
 func TestMCPCallLogLineMatchesDocs(t *testing.T) {
 	lines := &syncBuffer{}
 	fx := newMCPFixture(t, func(c *gateway.Config, _ *upstream.Options) {
@@ -388,8 +389,8 @@ func TestCallEndsWhenClientDisconnects(t *testing.T) {
 	}
 }
 
-// TestMCPToolInputSchemas checks the listed input schemas, which contain no references, and
-// the hints. Hints of the project take precedence over the hints that follow from the method.
+// TestMCPToolInputSchemas checks the listed input schemas and hints. The schemas contain no references, and no property
+// for a cookie. Hints of the project take precedence over the hints that follow from the method.
 func TestMCPToolInputSchemas(t *testing.T) {
 	fx := newMCPFixture(t)
 	got := string(fx.call(t, "/mcp", "tools/list", `{}`).Result)

@@ -244,11 +244,25 @@ func (fx *mcpFixture) post(t testing.TB, path, text string, modifiers ...func(*h
 type rpc struct {
 	ID     any
 	Result json.RawMessage
-	Error  *struct {
-		Code    int
-		Message string
-		Data    json.RawMessage
+	Error  *rpcError
+}
+
+// String describes the response in messages of tests.
+func (r rpc) String() string { return fmt.Sprintf("ID %v, result %s, error %v", r.ID, r.Result, r.Error) }
+
+// rpcError is the error of a JSON-RPC response.
+type rpcError struct {
+	Code    int
+	Message string
+	Data    json.RawMessage
+}
+
+// String describes the error in messages of tests.
+func (e *rpcError) String() string {
+	if e == nil {
+		return "none"
 	}
+	return fmt.Sprintf("%d %q with data %q", e.Code, e.Message, e.Data)
 }
 
 // call calls a method of an MCP server and returns the response.
@@ -272,6 +286,11 @@ type toolResult struct {
 	// StructuredContent is nil if the response is no JSON object, or if the server has neither
 	// includeStructuredContent nor includeOutputSchema.
 	StructuredContent json.RawMessage
+}
+
+// String describes the result in messages of tests.
+func (r toolResult) String() string {
+	return fmt.Sprintf("isError %t, content %+v, structured content %s", r.IsError, r.Content, r.StructuredContent)
 }
 
 // tool calls a tool of an MCP server. It returns the result, which is empty after an error, and the JSON-RPC response.
