@@ -248,7 +248,9 @@ type rpc struct {
 }
 
 // String describes the response in messages of tests.
-func (r rpc) String() string { return fmt.Sprintf("ID %v, result %s, error %v", r.ID, r.Result, r.Error) }
+func (r rpc) String() string {
+	return fmt.Sprintf("ID %v, result %s, error %v", r.ID, r.Result, r.Error)
+}
 
 // rpcError is the error of a JSON-RPC response.
 type rpcError struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// TestGitHubToolsAreValidForClients offers the first 500 operations of a large API, lists the tools
-// with the official client, and checks that their schemas have nothing that clients or models refuse.
+// TestGitHubToolsAreValidForClients offers 500 operations of GitHub's API, lists the tools with the official client,
+// and checks that their schemas have nothing that clients or models refuse.
 func TestGitHubToolsAreValidForClients(t *testing.T) {
 	simulations.Sequential(t)
 	raw, err := os.ReadFile("../../../local/dev/node_modules/@octokit/openapi/generated/api.github.com.json")
@@ -54,7 +54,7 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 				"handler": handler("urlForwardHandler", map[string]any{"baseUrl": "http://127.0.0.1:9"}),
 				"mcp":     map[string]any{"name": name[max(0, len(name)-64):]},
 			}
-			if len(offered) < 500 && !strings.HasPrefix(id, "projects/") { // some of these are too large
+			if len(offered) < 500 && !strings.HasPrefix(id, "projects/") { // some operations on projects are too large
 				offered = append(offered, map[string]string{"file": file, "id": id})
 			}
 		}
@@ -78,7 +78,7 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 		tools = append(tools, tool)
 	}
 	if len(tools) != 500 {
-		t.Errorf("%d tools, want 500", len(tools))
+		t.Errorf("Tools() = %d tools, want 500", len(tools))
 	}
 	bytes := 0
 	for _, tool := range tools {
@@ -123,7 +123,7 @@ func refusedByClients(schema map[string]any, isInput bool) (problems []string) {
 	required, _ := schema["required"].([]any)
 	for _, name := range required {
 		if _, exists := properties[name.(string)]; !exists {
-			problems = append(problems, fmt.Sprintf("%v is required, and no property", name))
+			problems = append(problems, fmt.Sprintf("%v is required, but no property", name))
 		}
 	}
 	return append(problems, references(schema)...)

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,12 +58,21 @@ func (t *fixtureTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}).RoundTrip(r)
 }
 
+// asJSON returns a result of the client as JSON, for messages. A result contains pointers, which %v would print.
+func asJSON(result any) string {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
 // TestOfficialMCPClient checks that the official client works with
 // a deployment's server over HTTP, in each version of the protocol.
 func TestOfficialMCPClient(t *testing.T) {
 	fx := newMCPFixture(t)
 	for _, version := range []string{"", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"} {
-		t.Run("version "+version, func(t *testing.T) {
+		t.Run("version "+cmp.Or(version, "of the client's choice"), func(t *testing.T) {
 			session := fx.connect(t, "/mcp", version, nil)
 			ctx := t.Context()
 			tools, err := session.ListTools(ctx, nil)
@@ -84,7 +94,7 @@ func TestOfficialMCPClient(t *testing.T) {
 				Arguments: map[string]any{"id": "a b", "expand": []string{"x", "y"}},
 			})
 			if err != nil || result.IsError {
-				t.Fatalf("CallTool(readTodo) = %+v, %v, want no error", result, err)
+				t.Fatalf("CallTool(readTodo) = %s, %v, want no error", asJSON(result), err)
 			}
 			if got := fx.last(t); got.Target != "/todos/a%20b?%24expand=x&%24expand=y" || got.Method != http.MethodGet {
 				t.Errorf("the upstream got %s %s, want GET of /todos/a%%20b with two $expand", got.Method, got.Target)
@@ -98,18 +108,18 @@ func TestOfficialMCPClient(t *testing.T) {
 			}
 			resources, err := session.ListResources(ctx, nil)
 			if err != nil || len(resources.Resources) != 3 {
-				t.Fatalf("ListResources() = %+v, %v, want 3 resources", resources, err)
+				t.Fatalf("ListResources() = %s, %v, want 3 resources", asJSON(resources), err)
 			}
 			read, err := session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "mcp://resources/guide"})
 			if err != nil || read.Contents[0].Text != "# Guide" || read.Contents[0].MIMEType != "text/markdown" {
-				t.Fatalf("ReadResource(guide) = %+v, %v, want \"# Guide\" as text/markdown", read, err)
+				t.Fatalf("ReadResource(guide) = %s, %v, want \"# Guide\" as text/markdown", asJSON(read), err)
 			}
 			prompt, err := session.GetPrompt(ctx, &mcp.GetPromptParams{
 				Name:      "review",
 				Arguments: map[string]string{"code": "x", "times": "2"},
 			})
 			if err != nil || len(prompt.Messages) != 2 || prompt.Messages[1].Content.(*mcp.TextContent).Text != "Yes." {
-				t.Fatalf("GetPrompt(review) = %+v, %v, want 2 messages, the last \"Yes.\"", prompt, err)
+				t.Fatalf("GetPrompt(review) = %s, %v, want 2 messages, the last \"Yes.\"", asJSON(prompt), err)
 			}
 			if got := fx.last(t); got.Body != `{"code":"x","times":2}` {
 				t.Errorf("GetPrompt(review): body at the upstream = %s, want code x and times 2", got.Body)

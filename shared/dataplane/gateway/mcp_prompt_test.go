@@ -6,15 +6,18 @@ import (
 	"testing"
 )
 
-// TestMCPPrompts checks that the messages in a route's response become a prompt, and that any other response is an error.
+// TestMCPPrompts checks that the messages in a route's response become a prompt, that any other response is an error,
+// and that invalid arguments are refused without a request.
 func TestMCPPrompts(t *testing.T) {
 	fx := newMCPFixture(t)
 	const messages = `{"messages":[{"role":"user","content":"Review this."}]}`
 	for _, tt := range []struct {
-		name, arguments, body string
-		status, code          int
-		wantMessage           string
-		sent                  string // the body at the upstream, "" for no request
+		name, arguments string
+		status          int    // of the upstream's response
+		body            string // of the upstream's response
+		code            int    // of the expected error, 0 for a result
+		wantMessage     string // a part of the error's message, or of the result
+		sent            string // the body at the upstream, "" for no request
 	}{
 		{
 			name: "messages", arguments: `{"code":"x","times":"2"}`, status: 200, body: messages, wantMessage: "Review this.",
@@ -76,9 +79,13 @@ func TestMCPPrompts(t *testing.T) {
 				t.Errorf("prompts/get(%s) = %s, %+v, want error %d with %q",
 					tt.arguments, reply.Result, reply.Error, tt.code, tt.wantMessage)
 			}
-			if (fx.count() > before) != (tt.sent != "") || tt.sent != "" && fx.last(t).Body != tt.sent {
-				t.Errorf("prompts/get(%s): %d requests at the upstream, want the body %q (no request if empty)",
-					tt.arguments, fx.count()-before, tt.sent)
+			sent := ""
+			if fx.count() > before {
+				sent = fx.last(t).Body
+			}
+			if (fx.count() > before) != (tt.sent != "") || sent != tt.sent {
+				t.Errorf("prompts/get(%s): %d requests at the upstream with the body %q, want the body %q (no request if empty)",
+					tt.arguments, fx.count()-before, sent, tt.sent)
 			}
 		})
 	}

@@ -40,10 +40,14 @@ func TestMCPArgumentsArriveUnchangedOrAreRefused(t *testing.T) {
 			rt.Errorf("readItem(%q, %q): error = %+v, %d requests, want error -32602 and no request",
 				id, item, reply.Error, fx.count()-before)
 		}
+		before = fx.count()
 		_, reply = fx.tool(t, "/mcp", "readTodo", arguments(map[string]any{"id": "1", "expand": expand, "X-Locale": locale}))
 		if reply.Error != nil {
 			if !strings.ContainsFunc(locale, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 				rt.Errorf("readTodo(%q, %q): error = %+v, want none without control characters", expand, locale, reply.Error)
+			}
+			if n := fx.count() - before; n != 0 {
+				rt.Errorf("readTodo(%q, %q): error = %+v, %d requests, want no request", expand, locale, reply.Error, n)
 			}
 			return
 		}

@@ -13,7 +13,7 @@ var mcpToolResponses = []struct {
 	contentType string
 	coding      string
 	body        string
-	text        string
+	text        string // the text of the result, or a part of it if isError is true
 	isError     bool
 	structured  string
 }{
@@ -66,7 +66,8 @@ var mcpToolResponses = []struct {
 	{name: "a redirect", status: 302, contentType: "text/plain", body: "elsewhere", text: "elsewhere", isError: true},
 }
 
-// TestMCPToolResponses checks that an upstream's response becomes the text of a tool's result, or an error that a model can read.
+// TestMCPToolResponses checks that an upstream's response becomes the text of a tool's result, or an error that a model
+// can read.
 func TestMCPToolResponses(t *testing.T) {
 	fx := newMCPFixture(t)
 	for _, tt := range mcpToolResponses {

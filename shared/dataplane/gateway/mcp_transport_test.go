@@ -131,14 +131,14 @@ func TestProgressTokenGetsEventStream(t *testing.T) {
 // use the SDK, has the same responses as the SDK, which serves calls with events.
 func TestFastPathMatchesSDK(t *testing.T) {
 	fx := newMCPFixture(t)
-	for _, arguments := range []string{
+	for _, params := range []string{ // without the brace at the end
 		`{"name":"readTodo","arguments":{"id":"1"}`, `{"name":"pictureTool"`,
 		`{"name":"readTodo","arguments":{}`, `{"name":"nowhere"`, `{"name":"shop_introspect","arguments":{}`,
 	} {
 		for _, version := range []string{"2025-06-18", version28} {
 			meta, modifiers := "", []func(*http.Request){header("Mcp-Protocol-Version", version)}
 			if version == version28 {
-				_, name, _ := strings.Cut(arguments, `"name":"`)
+				_, name, _ := strings.Cut(params, `"name":"`)
 				name, _, _ = strings.Cut(name, `"`)
 				meta, modifiers = strings.TrimSuffix(strings.TrimPrefix(meta28, `"_meta":{`), "}"),
 					append(modifiers, header("Mcp-Method", "tools/call"), header("Mcp-Name", name))
@@ -146,7 +146,7 @@ func TestFastPathMatchesSDK(t *testing.T) {
 			call := func(extraMeta, accept string) (int, string) {
 				all := strings.Trim(meta+","+extraMeta, ",")
 				response := fx.post(t, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":`+
-					arguments+`,"_meta":{`+all+`}}}`, append(modifiers, header("Accept", accept))...)
+					params+`,"_meta":{`+all+`}}}`, append(modifiers, header("Accept", accept))...)
 				text := body(t, response)
 				if at := strings.LastIndex(text, "data: "); at >= 0 {
 					text = text[at+len("data: "):]
@@ -159,7 +159,7 @@ func TestFastPathMatchesSDK(t *testing.T) {
 			if json.Unmarshal([]byte(got), &a) != nil || json.Unmarshal([]byte(want), &b) != nil ||
 				!reflect.DeepEqual(a, b) || status != wantStatus {
 				t.Errorf("tools/call of version %s with %s: %d %s\nwant %d %s as in a stream",
-					version, arguments, status, got, wantStatus, want)
+					version, params, status, got, wantStatus, want)
 			}
 		}
 	}

@@ -98,10 +98,10 @@ func (fx *fixture) listenTLS(
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := sharedconfig.DefaultListener()
-	bounds.StandardHTTP = isStandardRun(t)
+	listenerSettings := sharedconfig.DefaultListener()
+	listenerSettings.StandardHTTP = isStandardRun(t)
 	server := listen.New(listen.Options{
-		Handler: fx.gateway, Settings: bounds, IDs: fx.ids, Log: slog.New(slog.DiscardHandler),
+		Handler: fx.gateway, Settings: listenerSettings, IDs: fx.ids, Log: slog.New(slog.DiscardHandler),
 		TLS: handshake.Config(handshake.Options{
 			Sources: []handshake.Source{source}, Clients: clients,
 			Log: slog.New(slog.DiscardHandler),
@@ -141,7 +141,7 @@ func getURL(t *testing.T, c *http.Client, url string, header ...string) (status 
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatalf("GET %s: error of the body = %v, want nil", url, err)
+		t.Fatalf("ReadAll(body of GET %s) error = %v, want nil", url, err)
 	}
 	return response.StatusCode, string(content)
 }
@@ -290,11 +290,13 @@ func TestClientCertificatesAreSeparatePerAccount(t *testing.T) {
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
 		if response.StatusCode != tt.status {
-			t.Errorf("GET at %s: status = %d, want %d", tt.host, response.StatusCode, tt.status)
+			t.Errorf("GET /mtls at %s: status = %d, want %d", tt.host, response.StatusCode, tt.status)
 		}
 	}
 }
 
+// TestDeletedCAIsRefusedOnOpenConnections checks a client while the CA of its certificate is added, deleted and
+// unavailable. A certificate of a deleted CA must be refused on an open connection, too.
 func TestDeletedCAIsRefusedOnOpenConnections(t *testing.T) {
 	a := artifact(route("GET /mtls", rewrite(newHeaderEcho(t)), "mtls"))
 	declare(a, "mtls", "mtls-auth-inbound", map[string]any{})
@@ -352,6 +354,8 @@ func writePeerCertificate(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, presented+" at "+r.RemoteAddr)
 }
 
+// TestUpstreamReceivesTheProjectsCertificate checks that an upstream gets the certificate of the route, and that routes
+// with different certificates share no connection. The target of a redirect gets no certificate.
 func TestUpstreamReceivesTheProjectsCertificate(t *testing.T) {
 	ca := pkitest.CA(t, "Warehouse", time.Now())
 	roots := ca.Pool()
@@ -410,10 +414,13 @@ func TestUpstreamReceivesTheProjectsCertificate(t *testing.T) {
 	}
 }
 
+// TestDeploymentWithoutItsCertificateIsNotServed checks that a deployment responds with 500 if its artifact does not
+// contain the certificate of a route. Verify accepts such an artifact, because the build adds certificates later, but
+// not a certificate for an upstream of plain HTTP.
 func TestDeploymentWithoutItsCertificateIsNotServed(t *testing.T) {
 	for name, options := range map[string]map[string]any{
-		"not in the artifact": {"rewritePattern": "https://up.test", "mtlsCertificate": "one"},
-		"to plain HTTP":       {"rewritePattern": "http://up.test", "mtlsCertificate": "one"},
+		"an HTTPS upstream":     {"rewritePattern": "https://up.test", "mtlsCertificate": "one"},
+		"a plain HTTP upstream": {"rewritePattern": "http://up.test", "mtlsCertificate": "one"},
 	} {
 		h := newFixture(t, artifact(route("GET /", component("urlRewriteHandler", options))))
 		response := h.do(t, http.MethodGet, "/")

@@ -21,7 +21,8 @@ import (
 // its decoded segments. Implementations do not use the gateway's code.
 type pathReader func(target string) ([]string, error)
 
-// nginx decodes byte by byte. At the same time, it merges slashes and resolves dot segments (ngx_http_parse_complex_uri).
+// nginx decodes byte by byte. At the same time, it merges slashes and resolves dot segments
+// (ngx_http_parse_complex_uri).
 func nginx(target string) ([]string, error) {
 	decoded, err := url.PathUnescape(target)
 	if err != nil {
@@ -104,7 +105,7 @@ func mux(target string) ([]string, error) {
 	return strings.Split(clean[1:], "/"), nil
 }
 
-// matrix is like mux, and removes path parameters after decoding.
+// matrix is like mux, then removes the path parameters of the decoded path, and cleans the path again.
 func matrix(target string) ([]string, error) {
 	segments, err := mux(target)
 	for i, segment := range segments {
@@ -188,7 +189,8 @@ var pieces = []string{
 	"%61dmin", "adm%69n", "v1", "v1", "%761", "keys",
 }
 
-// trailing has texts that some upstreams interpret as a slash at the end of a path. Many of these upstreams ignore such a slash.
+// trailing has texts that some upstreams interpret as a slash at the end of a path. Many of these upstreams ignore such
+// a slash.
 var trailing = []string{"%2F", "%2f", "%5C", `\`, "%2F%2F", "%2F;", ";%2F", "%2F%3Bx", "%3B%5c"}
 
 func generateTarget(r *rand.Rand) string {
@@ -225,7 +227,7 @@ func (w *wire) send(method, target string) (status int, body string) {
 	defer func() { _ = response.Body.Close() }()
 	all, err := io.ReadAll(response.Body)
 	if err != nil {
-		w.t.Fatalf("%s %s: error of the body = %v, want nil", method, target, err)
+		w.t.Fatalf("ReadAll(body of %s %s) error = %v, want nil", method, target, err)
 	}
 	if response.Close {
 		_ = w.conn.Close()
@@ -337,7 +339,8 @@ func checkServed(t *testing.T, target, arrived, name string, read pathReader, ta
 	}
 }
 
-// canonicalTable replaces the unusual spellings of the tables in TestRouteMatchesTheUpstreamsInterpretation with canonical ones.
+// canonicalTable replaces the unusual spellings of the tables in TestRouteMatchesTheUpstreamsInterpretation with
+// canonical ones.
 func canonicalTable(table []string) []string {
 	spelled := strings.NewReplacer("%61", "a", "//", "/", "%24", "$", "%c3%a9", "é")
 	var out []string
@@ -347,7 +350,8 @@ func canonicalTable(table []string) []string {
 	return out
 }
 
-// TestUnambiguousPathsAreServed checks that paths with unusual but unambiguous characters are served.
+// TestUnambiguousPathsAreServed checks that paths with unusual but unambiguous characters are served, and how they are
+// spelled at the upstream.
 func TestUnambiguousPathsAreServed(t *testing.T) {
 	backend := serve(t, echo)
 	h := newFixture(t, artifact(route("GET /v1/{name}", forward(backend.URL)),

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// okResponse is the shortest response.
+// okResponse is a short response in one part.
 var okResponse = []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}
 
 // requestText returns the head of a request for /x with header fields.
@@ -53,7 +53,7 @@ func exchangesOfMethods() []exchange {
 				response: inParts("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
 			})
 			add(exchange{
-				name: "HEAD, a response without a length and chunks", request: inParts(requestText("HEAD")),
+				name: "HEAD, a response without a length or chunks", request: inParts(requestText("HEAD")),
 				response: inParts("HTTP/1.1 200 OK\r\nX-A: 1\r\n\r\n"),
 			})
 			add(exchange{

@@ -10,8 +10,9 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestTunnelResponsesMatchTheNetwork sends the same bytes to a service through a tunnel and
-// over the network. It compares the bytes that the service and the client have received.
+// TestTunnelResponsesMatchTheNetwork sends the same bytes to a service through a tunnel and over the network. It
+// compares the transcripts of what the service and the client have received, without the values that each request
+// generates, and without the texts of problems.
 func TestTunnelResponsesMatchTheNetwork(t *testing.T) {
 	t.Parallel()
 	s := newRecordingService(t, exchanges())

@@ -79,6 +79,7 @@ func TestTunnelResponsesMatchNginx(t *testing.T) {
 		})
 }
 
+// nginxConfiguration is the file of nginx, with {dir}, {service} and {listen} for its folder and the two addresses.
 const nginxConfiguration = `daemon off;
 master_process off;
 pid {dir}/pid;

@@ -232,7 +232,8 @@ func (e *servedExchange) read() bool {
 	return true
 }
 
-// write writes parts with an interval between them, and reports whether they were accepted.
+// write writes parts with an interval between them, and reports whether they were accepted. It replaces {mib} in a part
+// with 1 MiB of text.
 func write(c net.Conn, parts []string, interval time.Duration) bool {
 	for i, part := range parts {
 		if i > 0 {

@@ -17,8 +17,9 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// headers responds with the header of the request as JSON, and with its query in X-Query.
+// headers responds with the header of the request as JSON, with its path in X-Path, and with its query in X-Query.
 func headers(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Path", r.URL.Path)
 	w.Header().Set("X-Query", r.URL.RawQuery)
 	_ = json.NewEncoder(w).Encode(r.Header)
 }
@@ -83,11 +84,11 @@ func TestAPIKeyErrorDetails(t *testing.T) {
 			p := problemOf(t, response)
 			if p.Status != http.StatusUnauthorized || p.Title != "Unauthorized" || p.Detail != test.detail ||
 				p.Trace.BuildID != buildID {
-				t.Errorf("problem = %d %q %q of build %q, want 401 Unauthorized %q of build %q",
+				t.Errorf("GET /x: problem = %d %q %q of build %q, want 401 Unauthorized %q of build %q",
 					p.Status, p.Title, p.Detail, p.Trace.BuildID, test.detail, buildID)
 			}
 			if got := response.Header.Get("Www-Authenticate"); got != "Bearer" {
-				t.Errorf("WWW-Authenticate = %q, want Bearer", got)
+				t.Errorf("GET /x: WWW-Authenticate = %q, want Bearer", got)
 			}
 			if got := h.keys.calls - before; got != test.lookups {
 				t.Errorf("GET /x: look-ups = %d, want %d", got, test.lookups)
@@ -103,7 +104,10 @@ func TestValidKeySetsTheUserAndIsNotForwarded(t *testing.T) {
 		if response.StatusCode != http.StatusOK {
 			t.Fatalf("GET /x with the key %q: status = %d, want 200", key, response.StatusCode)
 		}
-		if got := headersOf(t, response); got.Get("Authorization") != "" || response.Request.URL.Path == "" {
+		if got := response.Header.Get("X-Path"); got != "/acme/gold" {
+			t.Errorf("GET /x with the key %q: path at the upstream = %q, want /acme/gold, of the key's user", key, got)
+		}
+		if got := headersOf(t, response); got.Get("Authorization") != "" {
 			t.Errorf("GET /x with the key %q: header at the upstream = %v, want no Authorization", key, got)
 		}
 	}
@@ -214,8 +218,8 @@ func TestLogSaysWhyNoKeyIsValid(t *testing.T) {
 		for range 2 { // the second time with the cached result
 			response := h.do(t, "GET", "/x", header("Authorization", "Bearer "+validKey))
 			if response.StatusCode != expected.StatusCode {
-				t.Errorf("GET /x with a deleted bucket: status = %d, want %d as with an unknown key",
-					response.StatusCode, expected.StatusCode)
+				t.Errorf("allowUnauthenticatedRequests %t: GET /x with a deleted bucket: status = %d, want %d as with an unknown key",
+					unauthenticated, response.StatusCode, expected.StatusCode)
 			}
 		}
 		want := map[bool]int{false: 2, true: 0}[unauthenticated]
@@ -256,7 +260,7 @@ func TestRequestsOverTheLimitAreRefused(t *testing.T) {
 		Window: 30 * time.Second, Async: true,
 	}
 	if got := h.allowances.taken[0]; got != want {
-		t.Errorf("first rate limit request = %+v, want %+v", got, want)
+		t.Errorf("argument of the first call of Take = %+v, want %+v", got, want)
 	}
 }
 
@@ -287,7 +291,7 @@ func TestRateLimitBy(t *testing.T) {
 		got := h.allowances.taken[len(h.allowances.taken)-1].Name
 		if want := "rate-limit/a1/shop-main-1234567/limit" +
 			"-" + strings.TrimPrefix(test.target, "/") + "/" + test.want; got != want {
-			t.Errorf("GET %s from %s: allowance = %s, want %s", test.target, test.from, got, want)
+			t.Errorf("GET %s from %s with %q: allowance = %s, want %s", test.target, test.from, test.key, got, want)
 		}
 	}
 }
@@ -344,8 +348,8 @@ func TestRateLimitHeadersAreOnEveryResponse(t *testing.T) {
 	}
 }
 
-// TestWithoutAHeaderModeNoHeaderIsSent checks that a refusal has no rate limit headers if headerMode is none.
-func TestWithoutAHeaderModeNoHeaderIsSent(t *testing.T) {
+// TestHeaderModeNoneSendsNoHeaders checks that a refusal has no rate limit headers if headerMode is none.
+func TestHeaderModeNoneSendsNoHeaders(t *testing.T) {
 	a := artifact(route("GET /x", forward(serve(t, echo).URL), "limit"))
 	declare(a, "limit", "rate-limit-inbound", map[string]any{
 		"rateLimitBy": "all", "requestsAllowed": 1,

@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 )
 
-// amountCase is a handler of the upstream, with the number of units that
-// must be counted, and a part of the log line if there must be one.
+// amountCase is an amount in the options of the policy and a handler of the upstream, with the number of units that must
+// be counted. log is a part of the expected log line, "" for no line.
 type amountCase struct {
 	name    string
 	amount  map[string]any
@@ -117,7 +117,7 @@ func amountsInBodies() []amountCase {
 		{"a body of a failure", inBody, respondUnits(503, "", "unavailable"), "GET", 0, ""},
 		{"a body that is compressed", inBody, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Accept-Encoding") + r.Header.Get("Range") + r.Header.Get("If-Range"); got != "identity" {
-				writef(w, "was asked for %s", got) // fails the case, because the log line differs
+				writef(w, "the upstream got %s", got) // fails the case, because the log line differs
 				return
 			}
 			w.Header().Set("Content-Encoding", "gzip")
@@ -257,8 +257,11 @@ func TestUpgradeCountsTheHeaderAmount(t *testing.T) {
 			r, conn := sendRaw(t, q.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: "+
 				"websocket\r\nAuthorization: Bearer "+customerToken+"\r\n\r\n")
 			response, err := http.ReadResponse(r, nil)
-			if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-				t.Fatalf("GET /x with Upgrade = %v, %v, want status 101", response, err)
+			if err != nil {
+				t.Fatalf("GET /x with Upgrade: error = %v, want a response", err)
+			}
+			if response.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("GET /x with Upgrade: status = %d, want 101", response.StatusCode)
 			}
 			hello := make([]byte, 5)
 			if _, err := io.ReadFull(r, hello); err != nil || string(hello) != "hello" {

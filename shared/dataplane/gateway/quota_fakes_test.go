@@ -191,6 +191,7 @@ func wantProblem(t *testing.T, r *http.Response, status int, detail string) {
 		return
 	}
 	if p := problemOf(t, r); !strings.Contains(p.Detail, detail) {
-		t.Errorf("problem: detail = %q, want it to contain %q", p.Detail, detail)
+		t.Errorf("%s %s: detail of the problem = %q, want it to contain %q",
+			r.Request.Method, r.Request.URL.Path, p.Detail, detail)
 	}
 }
