@@ -238,6 +238,19 @@ func sendRaw(t testing.TB, address, request string) (*bufio.Reader, net.Conn) {
 	return bufio.NewReader(conn), conn
 }
 
+// readSwitch reads a response with status 101. It fails the test if the response has another status.
+func readSwitch(t testing.TB, r *bufio.Reader) *http.Response {
+	t.Helper()
+	response, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatalf("ReadResponse() of a request with Upgrade: error = %v, want a response", err)
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("response to a request with Upgrade: status = %d, want 101", response.StatusCode)
+	}
+	return response
+}
+
 // serve starts an upstream.
 func serve(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	t.Helper()

@@ -256,13 +256,7 @@ func TestUpgradeCountsTheHeaderAmount(t *testing.T) {
 			q.keys.known = known
 			r, conn := sendRaw(t, q.URL, "GET /x HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: "+
 				"websocket\r\nAuthorization: Bearer "+customerToken+"\r\n\r\n")
-			response, err := http.ReadResponse(r, nil)
-			if err != nil {
-				t.Fatalf("GET /x with Upgrade: error = %v, want a response", err)
-			}
-			if response.StatusCode != http.StatusSwitchingProtocols {
-				t.Fatalf("GET /x with Upgrade: status = %d, want 101", response.StatusCode)
-			}
+			readSwitch(t, r)
 			hello := make([]byte, 5)
 			if _, err := io.ReadFull(r, hello); err != nil || string(hello) != "hello" {
 				t.Errorf("GET /x with Upgrade: data of the switched connection = %q, %v, want %q", hello, err, "hello")

@@ -267,6 +267,7 @@ func idempotencyKey(key string) func(*http.Request) {
 	}
 }
 
+// TestRepeatedRequestIsCountedOnce checks which requests with an Idempotency-Key count as repeats of a counted request.
 func TestRepeatedRequestIsCountedOnce(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -283,7 +284,7 @@ func TestRepeatedRequestIsCountedOnce(t *testing.T) {
 			map[string]int64{"a": 1, "b": 2},
 		},
 		{
-			"other methods", nil,
+			"the same key with other methods", nil,
 			[]string{"PUT /x k", "PATCH /x k", "DELETE /x k", "PUT /x k"},
 			[]int{200, 200, 200, 200},
 			map[string]int64{"a": 3, "b": 6},
@@ -298,7 +299,7 @@ func TestRepeatedRequestIsCountedOnce(t *testing.T) {
 		{"another query", nil, []string{"POST /x k", "POST /x?page=2 k"}, []int{200, 200}, map[string]int64{"a": 2, "b": 4}},
 		{"without a key", nil, []string{"POST /x", "POST /x"}, []int{200, 200}, map[string]int64{"a": 2, "b": 4}},
 		{
-			"switched off",
+			"idempotencyKeys switched off",
 			map[string]any{"idempotencyKeys": false},
 			[]string{"POST /x k", "POST /x k"},
 			[]int{200, 200},
@@ -467,7 +468,7 @@ func TestQuotaLogLinesMatchDocs(t *testing.T) {
 		maps.Copy(test.want, map[string]any{"deployment": "shop-main-1234567", "operation": "GET /x", "policy": "quota"})
 		for name, want := range test.want {
 			if line[name] != want {
-				t.Errorf("log line %q: %s = %v, want %v", test.message, name, line[name], want)
+				t.Errorf("log line %q with the options %v: %s = %v, want %v", test.message, test.options, name, line[name], want)
 			}
 		}
 		for _, name := range []string{slog.TimeKey, slog.LevelKey, slog.MessageKey} {
@@ -478,11 +479,13 @@ func TestQuotaLogLinesMatchDocs(t *testing.T) {
 			t.Errorf("documentation of the log line %q: %s, want the same names", test.message, diff)
 		}
 		if _, hasMetric := line["_aws"]; hasMetric != (test.failing != "") {
-			t.Errorf("log line %q: has a metric: %t, want %t", test.message, hasMetric, test.failing != "")
+			t.Errorf("log line %q with the options %v: has a metric: %t, want %t",
+				test.message, test.options, hasMetric, test.failing != "")
 		}
 	}
 }
 
+// TestGatewayWithoutQuotas checks that a gateway without Subscriptions and Quotas treats them as unavailable.
 func TestGatewayWithoutQuotas(t *testing.T) {
 	for onError, want := range map[string]int{"closed": http.StatusServiceUnavailable, "open": http.StatusOK} {
 		q := newQuotaFixture(t, echo, nil, map[string]any{"onError": onError}, func(c *gateway.Config, _ *upstream.Options) {

@@ -26,7 +26,7 @@ func TestStalledBodyIs408(t *testing.T) {
 		r, _ := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\n"+framing)
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatalf("ReadResponse() error = %v, want a response", err)
+			t.Fatalf("POST with a stalled body %q: ReadResponse() error = %v, want a response", framing, err)
 		}
 		if p := problemOf(t, response); p.Status != http.StatusRequestTimeout || !response.Close {
 			t.Errorf("POST with a stalled body %q: status = %d, Close = %t, want 408 and true",
@@ -59,7 +59,7 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 				expect+"Content-Length: "+test.length+"\r\n\r\n")
 			response, err := http.ReadResponse(r, nil)
 			if err != nil {
-				t.Fatalf("ReadResponse() error = %v, want a response", err)
+				t.Fatalf("POST %.20s with %q: ReadResponse() error = %v, want a response", test.path, expect, err)
 			}
 			if p := problemOf(t, response); p.Status != test.status || !response.Close {
 				t.Errorf("POST %.20s with %q: status = %d, Close = %t, want %d and true",

@@ -137,7 +137,7 @@ var standardTests = map[string]func(*testing.T){
 	"TestUnmatchedRequestsGetAProblem":                TestUnmatchedRequestsGetAProblem,
 	"TestOtherCredentialsAreForwarded":                TestOtherCredentialsAreForwarded,
 	"TestOrdinaryResponseStopsCountingAsStream":       TestOrdinaryResponseStopsCountingAsStream,
-	"TestWithoutAHeaderModeNoHeaderIsSent":            TestWithoutAHeaderModeNoHeaderIsSent,
+	"TestHeaderModeNoneSendsNoHeaders":                TestHeaderModeNoneSendsNoHeaders,
 }
 
 // TestStandard runs standardTests with StandardHTTP: net/http reads all requests itself, and http.Transport sends them.

@@ -227,8 +227,8 @@ func TestWebSocketIsForwarded(t *testing.T) {
 	})
 }
 
-// TestSwitchToUnrequestedProtocolIsRefused checks that an upstream's switch to another protocol becomes a 502, both after a
-// request without an upgrade and after a request to switch to WebSocket.
+// TestSwitchToUnrequestedProtocolIsRefused checks that an upstream's switch to another protocol becomes a 502, both
+// after a request without an upgrade and after a request to switch to WebSocket.
 func TestSwitchToUnrequestedProtocolIsRefused(t *testing.T) {
 	backend := rawUpstream(t, func(r *bufio.Reader, conn net.Conn) {
 		_, _ = http.ReadRequest(r)

@@ -13,9 +13,9 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestAccountConcurrencyIsLimited checks that another request is refused with the limit if
-// an account has reached its limit of requests in flight. Requests of another account are
-// served. When a client of the first account has disconnected, its next request is served.
+// TestAccountConcurrencyIsLimited checks that a request is refused with a problem that names the limit, if its account
+// has reached its limit of requests in flight. Requests of another account are served. When a client of the first
+// account has disconnected, the account's next request is served.
 func TestAccountConcurrencyIsLimited(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,9 +51,9 @@ func TestAccountConcurrencyIsLimited(t *testing.T) {
 		body, _ := io.ReadAll(response.Body)
 		return response.StatusCode, response.Header, string(body)
 	}
-	disconnected, disconnect := context.WithCancel(t.Context())
+	firstContext, disconnect := context.WithCancel(t.Context())
 	done := make(chan struct{}, 2)
-	for _, ctx := range []context.Context{disconnected, t.Context()} {
+	for _, ctx := range []context.Context{firstContext, t.Context()} {
 		go func() { send(ctx, "shop.test", "/slow"); done <- struct{}{} }()
 		<-arrived
 	}

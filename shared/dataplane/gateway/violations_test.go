@@ -151,6 +151,7 @@ func validOptionsByType() map[string][]string {
 }
 
 // projectWith returns a project with a component that has these options, and the file and JSON pointer of the options.
+// The name of the component is a key of validOptionsByType.
 func projectWith(name, options string) (f project.Files, file, base string) {
 	method, handler, mcp, inbound, outbound := "post", "urlRewriteHandler", "{}", "", ""
 	policies, routeOptions := "", `{"rewritePattern":"https://up.example"}`
@@ -194,8 +195,8 @@ func projectWith(name, options string) (f project.Files, file, base string) {
 const minRefused = 500
 
 // TestEveryInvalidOptionIsRefused checks that a build refuses each violation with mustBeRefused, except within _meta.
-// Each refusal must have a problem at the violation's location. If a build does not refuse a violation, it must return
-// an artifact.
+// Each refusal must have a problem at the violation's location, or at one of its parents in the options. If a build
+// does not refuse a violation, it must return an artifact.
 func TestEveryInvalidOptionIsRefused(t *testing.T) {
 	refused, compiler := 0, project.NewCompiler()
 	compile := func(t *testing.T, f project.Files) (*project.Artifact, []project.Problem) {
@@ -244,7 +245,7 @@ func TestEveryInvalidOptionIsRefused(t *testing.T) {
 		})
 	}
 	if refused < minRefused {
-		t.Errorf("refused values = %d, want at least %d", refused, minRefused)
+		t.Errorf("refused projects = %d, want at least %d", refused, minRefused)
 	}
 }
 
