@@ -12,12 +12,10 @@ func TestMCPPrompts(t *testing.T) {
 	fx := newMCPFixture(t)
 	const messages = `{"messages":[{"role":"user","content":"Review this."}]}`
 	for _, tt := range []struct {
-		name, arguments string
-		status          int    // of the upstream's response
-		body            string // of the upstream's response
-		code            int    // of the expected error, 0 for a result
-		wantMessage     string // a part of the error's message, or of the result
-		sent            string // the body at the upstream, "" for no request
+		name, arguments, body string // body is the body of the upstream's response, and status its status
+		status, code          int    // code is the code of the expected error, 0 for a result
+		wantMessage           string // a part of the error's message, or of the result
+		sent                  string // the body at the upstream, "" for no request
 	}{
 		{
 			name: "messages", arguments: `{"code":"x","times":"2"}`, status: 200, body: messages, wantMessage: "Review this.",

@@ -218,7 +218,8 @@ func TestLogSaysWhyNoKeyIsValid(t *testing.T) {
 		for range 2 { // the second time with the cached result
 			response := h.do(t, "GET", "/x", header("Authorization", "Bearer "+validKey))
 			if response.StatusCode != expected.StatusCode {
-				t.Errorf("allowUnauthenticatedRequests %t: GET /x with a deleted bucket: status = %d, want %d as with an unknown key",
+				t.Errorf("allowUnauthenticatedRequests %t: GET /x with a deleted bucket: "+
+					"status = %d, want %d, as for an unknown key",
 					unauthenticated, response.StatusCode, expected.StatusCode)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 )
 
-// amountCase is an amount in the options of the policy and a handler of the upstream, with the number of units that must
-// be counted. log is a part of the expected log line, "" for no line.
+// amountCase is an amount in the options of the policy and a handler of the upstream, with the number of units that
+// must be counted. log is a part of the expected log line, or "" for no line.
 type amountCase struct {
 	name    string
 	amount  map[string]any
