@@ -11,7 +11,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 )
 
-// serveDirectly calls the gateway's handler as in a Lambda, where no listener of ours has checked the request's head.
+// serveDirectly calls the gateway's handler as in a Lambda, where no listener of Gatewright has checked the request's
+// head.
 func (fx *fixture) serveDirectly(
 	t *testing.T, method, target string, modifiers ...func(*http.Request),
 ) *httptest.ResponseRecorder {
@@ -68,9 +69,9 @@ func TestLogLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestHandlerRefusesLongPaths checks that the gateway's handler refuses paths of more than 8 KiB, and no shorter path.
-// In a Lambda, only the handler has this limit: API Gateway accepts requests whose path and header together have up to
-// 10,240 bytes.
+// TestHandlerRefusesLongPaths checks that the gateway's handler refuses a path of more than 8 KiB, but not a path of 8
+// KiB. In a Lambda, only the handler has this limit: API Gateway accepts requests whose path and header together have
+// up to 10,240 bytes.
 func TestHandlerRefusesLongPaths(t *testing.T) {
 	h := newFixture(t, artifact())
 	for bytes, want := range map[int]int{

@@ -63,8 +63,8 @@ func keyLocations(key string) []func(*http.Request) {
 	}
 }
 
-// TestPlatformKeysAreNeverForwarded checks that keys and tokens in our formats are not forwarded
-// from any place in a request, even if the route requires no key or the key is not valid.
+// TestPlatformKeysAreNeverForwarded checks that keys and tokens in Gatewright's formats are not forwarded from any
+// place in a request, even if the route requires no key or the key is not valid.
 func TestPlatformKeysAreNeverForwarded(t *testing.T) {
 	backend, received := recorder(t)
 	a := artifact()
@@ -223,8 +223,8 @@ func TestKeyInPathIsRedactedInErrors(t *testing.T) {
 	}
 }
 
-// TestOtherCredentialsAreForwarded checks that credentials other than
-// our keys are sent upstream, because they can belong to the upstream.
+// TestOtherCredentialsAreForwarded checks that credentials other than Gatewright's keys are sent upstream, because they
+// can belong to the upstream.
 func TestOtherCredentialsAreForwarded(t *testing.T) {
 	h, validKey := newKeyFixture(t, map[string]any{"bucketName": "my-bucket", "allowUnauthenticatedRequests": true})
 	response := h.do(t, "GET", "/x", header("Authorization", "Bearer "+validKey), header("X-Api-Key", "theirs"),

@@ -197,6 +197,8 @@ func TestRouteTimeout(t *testing.T) {
 	}
 }
 
+// TestNameThatResolvesToPrivateAddressIsRefused changes the address of a name between two requests, from an allowed
+// address to one that is not allowed.
 func TestNameThatResolvesToPrivateAddressIsRefused(t *testing.T) {
 	backend := serve(t, echo)
 	port := backend.URL[strings.LastIndex(backend.URL, ":"):]
@@ -261,6 +263,7 @@ func TestARedirectFromHTTPSToHTTPIsNotFollowed(t *testing.T) {
 	}
 }
 
+// TestHTTP2Upstreams checks that HTTP/2 is used with an upstream that supports it, with bodies and trailers.
 func TestHTTP2Upstreams(t *testing.T) {
 	backend := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all, _ := io.ReadAll(r.Body)

@@ -75,6 +75,8 @@ func TestHEADUsesTheGETRoute(t *testing.T) {
 	}
 }
 
+// TestUnmatchedRequestsGetAProblem checks the problems for a path or a method without a route, for a host without a
+// deployment, and for a host whose lookup fails.
 func TestUnmatchedRequestsGetAProblem(t *testing.T) {
 	h := newFixture(t, artifact(route("GET /x", forward("http://127.0.0.1:1")),
 		route("PUT /x", forward("http://127.0.0.1:1"))))
@@ -135,6 +137,8 @@ func TestReservedRoutesExistAtEveryDeployment(t *testing.T) {
 	}
 }
 
+// TestInvalidDeploymentReportsItsError checks that a deployment that cannot be served responds with 500, and that the
+// error is logged once. The route /__gatewright/build must be served.
 func TestInvalidDeploymentReportsItsError(t *testing.T) {
 	invalid := artifact(route("GET /x", forward("${env.UPSTREAM}")))
 	old := artifact()
@@ -243,6 +247,8 @@ func TestRequestIDComesFromTrustedProxiesOnly(t *testing.T) {
 	}
 }
 
+// TestTraceContextContinuesWithOwnSpan checks that a valid Traceparent is continued with another span, and that an
+// invalid or repeated Traceparent is replaced with a new trace without Tracestate.
 func TestTraceContextContinuesWithOwnSpan(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		writef(w, "%s", strings.Join(r.Header["Traceparent"], ",")+"|"+strings.Join(r.Header["Tracestate"], ","))

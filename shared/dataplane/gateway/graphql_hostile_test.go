@@ -25,8 +25,8 @@ func badGraphQL(body, code string) hostileRequest {
 	return hostileRequest{body: body, status: http.StatusBadRequest, want: code}
 }
 
-// costlyRequests returns requests that exceed a limit, some of them in forms that are hard to recognize, and requests
-// whose cost cannot be computed, such as a cycle of fragments.
+// costlyRequests returns requests that exceed a limit, some of them in forms that are hard to recognize. It also
+// returns invalid requests, such as a cycle of fragments and an empty batch.
 func costlyRequests() map[string]hostileRequest {
 	const depth, complexity = "DEPTH_LIMIT_EXCEEDED", "COMPLEXITY_LIMIT_EXCEEDED"
 	const input, invalid = "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"

@@ -122,8 +122,9 @@ func graphQLError(t testing.TB, r *http.Response) (message, code string, line, c
 			Extensions struct{ Code string }
 		}
 	}
-	if err := json.Unmarshal([]byte(body(t, r)), &out); err != nil || len(out.Errors) != 1 {
-		t.Fatalf("GraphQL error: response = %+v, %v, want one error", out, err)
+	text := body(t, r)
+	if err := json.Unmarshal([]byte(text), &out); err != nil || len(out.Errors) != 1 {
+		t.Fatalf("GraphQL error: body = %s, %v, want one error", text, err)
 	}
 	e := out.Errors[0]
 	if len(e.Locations) > 0 {

@@ -45,6 +45,7 @@ type fixture struct {
 // setting changes the configuration of a fixture.
 type setting func(*gateway.Config, *upstream.Options)
 
+// newFixture returns a fixture whose listener has the default settings.
 func newFixture(t testing.TB, a *project.Artifact, settings ...setting) *fixture {
 	t.Helper()
 	return newFixtureWithLimits(t, sharedconfig.DefaultListener(), a, settings...)
@@ -137,6 +138,7 @@ func route(methodAndPath string, h project.Component, inbound ...string) project
 	}
 }
 
+// component returns a component of the runtime module with these options.
 func component(export string, options any) project.Component {
 	raw, err := json.Marshal(options)
 	if err != nil {
@@ -179,12 +181,14 @@ func (fx *fixture) do(t testing.TB, method, target string, modifiers ...func(*ht
 	return response
 }
 
+// header returns a function that adds a field to a request.
 func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Add(name, value) }
 }
 
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
+// body reads the body of a response. It fails the test if the body breaks off.
 func body(t testing.TB, r *http.Response) string {
 	t.Helper()
 	all, err := io.ReadAll(r.Body)
@@ -201,8 +205,9 @@ func problemOf(t testing.TB, r *http.Response) problemDocument {
 		t.Errorf("problem: Content-Type = %q, want application/problem+json", got)
 	}
 	var p problemDocument
-	if err := json.Unmarshal([]byte(body(t, r)), &p); err != nil {
-		t.Fatalf("decode a problem: %v", err)
+	text := body(t, r)
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatalf("response with status %d: body = %s: %v, want a problem", r.StatusCode, text, err)
 	}
 	if p.Status != r.StatusCode || p.Trace.RequestID != r.Header.Get("X-Request-Id") || p.Trace.RequestID == "" {
 		t.Errorf("problem: status = %d, request ID = %q, want those of the response, %d and %q, and an ID",
@@ -366,4 +371,5 @@ func (b *syncBuffer) String() string {
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
+// trustLoopback makes the gateway trust the forwarding header fields of clients on this machine.
 func trustLoopback(c *gateway.Config, _ *upstream.Options) { c.TrustedProxies = loopback }

@@ -130,6 +130,7 @@ func TestRequestSmugglingIsPrevented(t *testing.T) {
 	}
 }
 
+// TestForwardedHostAndUserAgent checks that the upstream gets its own host, and the client's User-Agent.
 func TestForwardedHostAndUserAgent(t *testing.T) {
 	backend, received := recorder(t)
 	h := newFixture(t, artifact(route("GET /x", forward(backend))))

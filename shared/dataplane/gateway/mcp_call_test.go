@@ -271,7 +271,7 @@ func TestIntrospectionToolCostMatchesDocs(t *testing.T) {
 	fx.tool(t, "/mcp", "shop_introspect", `{}`)
 	var request struct{ Query string }
 	if err := json.Unmarshal([]byte(fx.last(t).Body), &request); err != nil {
-		t.Fatalf("decode the request of shop_introspect: %v", err)
+		t.Fatalf("shop_introspect: body at the upstream = %s: %v, want a GraphQL request", fx.last(t).Body, err)
 	}
 	document, refused := graphql.Analyze(request.Query, nil)
 	if refused != nil {

@@ -176,6 +176,9 @@ func newHeaderEcho(t *testing.T) string {
 	return s.URL
 }
 
+// TestClientsAreAuthenticatedByCertificate checks the policy mtls-auth-inbound with a required and an optional
+// certificate, and with a required issuer. A certificate in a header field must have no effect, and must not reach the
+// upstream.
 func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 	backend := newHeaderEcho(t)
 	a := artifact(

@@ -193,6 +193,8 @@ var pieces = []string{
 // a slash.
 var trailing = []string{"%2F", "%2f", "%5C", `\`, "%2F%2F", "%2F;", ";%2F", "%2F%3Bx", "%3B%5c"}
 
+// generateTarget returns the target of a request. Its path consists of one to seven pieces, and ends with a text of
+// trailing in one of four targets.
 func generateTarget(r *rand.Rand) string {
 	target := "/"
 	for range 1 + r.IntN(7) {

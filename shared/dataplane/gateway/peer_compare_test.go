@@ -51,6 +51,7 @@ func removeRepeated(transcript string) string {
 	return received + clientHeading + rest
 }
 
+// TestOnlyEqualRequestsAreMerged checks that removeRepeated removes a second request only if it is equal to the first.
 func TestOnlyEqualRequestsAreMerged(t *testing.T) {
 	t.Parallel()
 	const once = serviceHeading + "GET /x HTTP/1.1\nbody " + clientHeading + "502"

@@ -22,9 +22,9 @@ func TestTunnelResponsesMatchNginx(t *testing.T) {
 	program, err := exec.LookPath("/usr/sbin/nginx")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal(err)
+			t.Fatalf("LookPath(nginx) error = %v, want it installed", err)
 		}
-		t.Skip(err)
+		t.Skip("nginx is not installed: ", err)
 	}
 	s := newRecordingService(t, exchanges())
 	added := regexp.MustCompile(

@@ -28,8 +28,9 @@ func headers(w http.ResponseWriter, r *http.Request) {
 func headersOf(t *testing.T, r *http.Response) http.Header {
 	t.Helper()
 	h := http.Header{}
-	if err := json.Unmarshal([]byte(body(t, r)), &h); err != nil {
-		t.Fatalf("decode the header that the upstream got, response with status %d: %v", r.StatusCode, err)
+	text := body(t, r)
+	if err := json.Unmarshal([]byte(text), &h); err != nil {
+		t.Fatalf("response with status %d: body = %s: %v, want the header that the upstream got", r.StatusCode, text, err)
 	}
 	return h
 }
@@ -53,6 +54,8 @@ func newKeyFixture(t *testing.T, options map[string]any) (h *fixture, validKey s
 	return h, validKey
 }
 
+// TestAPIKeyErrorDetails checks the problem for each kind of missing or invalid key. Only a key that could be valid
+// must be looked up.
 func TestAPIKeyErrorDetails(t *testing.T) {
 	h, validKey := newKeyFixture(t, map[string]any{"bucketName": "my-bucket"})
 	typo := validKey[:len(validKey)-1] + "x" // not a hexadecimal digit

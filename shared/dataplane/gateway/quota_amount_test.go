@@ -133,6 +133,8 @@ func amountsInBodies() []amountCase {
 	}
 }
 
+// TestResponseAmountIsCounted checks the counted units and the log of each case. The maximum of the amount must be
+// reserved before the response.
 func TestResponseAmountIsCounted(t *testing.T) {
 	for _, test := range append(amountsInHeaders(), amountsInBodies()...) {
 		t.Run(test.name, func(t *testing.T) {

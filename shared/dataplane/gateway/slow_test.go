@@ -95,8 +95,8 @@ func TestHostOfTargetTakesPrecedence(t *testing.T) {
 	}
 }
 
-// TestInvalidHostIsRefused checks that the handler refuses an invalid
-// Host: behind API Gateway, no listener of ours has checked it.
+// TestInvalidHostIsRefused checks that the handler refuses an invalid Host. Behind API Gateway, no listener of
+// Gatewright has checked it.
 func TestInvalidHostIsRefused(t *testing.T) {
 	backend, received := recorder(t)
 	h := newFixture(t, artifact(route("GET /x", forward(backend))))
