@@ -246,8 +246,9 @@ func TestResponseSplittingIsPrevented(t *testing.T) {
 						t.Errorf("%s in a response field: the client got %q (%v), want no injected field", name, all, err)
 					}
 				}
-				if !strings.HasPrefix(head, "HTTP/1.1 502") && name != "a space" {
-					t.Errorf("%s in a response field: head = %q, want 502", name, head)
+				served := name == "a space" && strings.HasPrefix(head, "HTTP/1.1 200")
+				if !served && !strings.HasPrefix(head, "HTTP/1.1 502") {
+					t.Errorf("%s in a response field: head = %q, want 502 (or 200 for a space)", name, head)
 				}
 			})
 		}

@@ -22,8 +22,8 @@ import (
 // exchange has the bytes that a client and a service send to each other.
 type exchange struct {
 	name string
-	// request is sent in parts that arrive separately. {case} is replaced
-	// with the header that identifies the exchange for the service.
+	// request is sent in parts that arrive separately. {case} is replaced with the header that identifies the exchange
+	// for the service, and {mib} with 1 MiB of text.
 	request []string
 	// response is sent in parts, after the service has read the request, or only its head if beforeBody is set.
 	response   []string
@@ -36,6 +36,7 @@ type exchange struct {
 	disconnect bool
 }
 
+// The values of afterwards.
 const (
 	thenClose = "closes"
 	thenReset = "resets"
@@ -58,7 +59,7 @@ func readMark(mark string) (try, n int, err error) {
 	return try, n, err
 }
 
-// recordingService is a service that sends and records bytes for each exchange.
+// recordingService is a service that plays its side of each exchange, and records what it receives.
 type recordingService struct {
 	testing.TB
 	address   string
@@ -154,6 +155,7 @@ func (s *recordingService) serve(c *net.TCPConn) {
 	}
 }
 
+// addActive adds n to the number of exchanges with a mark that have not ended.
 func (s *recordingService) addActive(mark string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,6 +36,8 @@ func withTelemetry(lines *syncBuffer, c *telemetrytest.Collector, logPaths bool)
 // observabilityDocs is the page that documents log lines.
 const observabilityDocs = "../../../docs/observability.md"
 
+// TestRequestLogLineMatchesDocs checks the log line of a request with a key. It also checks that neither the line nor
+// the span contains the key, the query, a cookie, the consumer or the body.
 func TestRequestLogLineMatchesDocs(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, _ *http.Request) { writef(w, "hidden-answer") })
 	a := artifact(route("GET /todos/{id}", forward(backend.URL), "key"))
@@ -109,6 +111,9 @@ func checkDocumented(t *testing.T, line map[string]any, heading string) {
 	}
 }
 
+// TestEachRequestIsLogged checks the log line of each request: the status, the operation, whether it is the first
+// request of the process, and whether the response broke off after a part of it was forwarded. Without LogPaths, no
+// line must contain a path.
 func TestEachRequestIsLogged(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/socket" {
@@ -168,6 +173,8 @@ func TestEachRequestIsLogged(t *testing.T) {
 	}
 }
 
+// TestRequestSpanIsTheUpstreamsParent checks the Traceparent and Tracestate that the upstream gets, and the span of the
+// request. The span belongs to the client's trace only if the client has sent one valid Traceparent.
 func TestRequestSpanIsTheUpstreamsParent(t *testing.T) {
 	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		writef(w, "%s", strings.Join(r.Header["Traceparent"], ",")+"|"+strings.Join(r.Header["Tracestate"], ","))

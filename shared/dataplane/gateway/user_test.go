@@ -22,8 +22,8 @@ func TestUserHeadersComeOnlyFromTheGateway(t *testing.T) {
 		declare(a, "key", "api-key-inbound", map[string]any{"bucketName": "b", "allowUnauthenticatedRequests": true})
 		h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Fields.Underscores = underscores })
 		h.keys.known = map[string]policy.Identity{
-			"b plain": {Sub: "acme", Data: json.RawMessage("{ \"plan\":\n\"gold\", \"who\": \"Zoë \U0001F600 \\u0000\" }")},
-			"b mute":  {Sub: "silent"},
+			"b data":    {Sub: "acme", Data: json.RawMessage("{ \"plan\":\n\"gold\", \"who\": \"Zoë \U0001F600 \\u0000\" }")},
+			"b no-data": {Sub: "globex"},
 		}
 		forge := func(r *http.Request) {
 			for _, name := range []string{
@@ -36,8 +36,8 @@ func TestUserHeadersComeOnlyFromTheGateway(t *testing.T) {
 		for _, test := range []struct{ key, sub, data string }{
 			{"", "", ""},
 			{"wrong", "", ""},
-			{"plain", "acme", `{"plan":"gold","who":"Zo\u00eb \ud83d\ude00 \u0000"}`},
-			{"mute", "silent", ""},
+			{"data", "acme", `{"plan":"gold","who":"Zo\u00eb \ud83d\ude00 \u0000"}`},
+			{"no-data", "globex", ""},
 		} {
 			response := h.do(t, "GET", "/x", forge, func(r *http.Request) {
 				if test.key != "" {
