@@ -66,16 +66,16 @@ func TestAPIKeyErrorDetails(t *testing.T) {
 		detail  string
 		lookups int
 	}{
-		{"none", nil, "No Authorization Header", 0},
+		{"no Authorization", nil, "No Authorization Header", 0},
 		{"another scheme", []string{"Basic " + validKey}, "Invalid Authorization Scheme", 0},
-		{"no scheme", []string{validKey}, "Invalid Authorization Scheme", 0},
-		{"empty", []string{"Bearer "}, "No key present", 0},
-		{"blank", []string{"Bearer    "}, "No key present", 0},
-		{"typo", []string{"Bearer " + typo}, "Authorization Failed", 0},
-		{"account key", []string{"Bearer " + accountKey}, "Authorization Failed", 0},
-		{"twice", []string{"Bearer " + validKey, "Bearer " + validKey}, "Authorization Failed", 0},
-		{"too long", []string{"Bearer " + strings.Repeat("k", 1025)}, "Authorization Failed", 0},
-		{"unknown", []string{"Bearer some-unknown-custom-key"}, "Authorization Failed", 1},
+		{"a key without a scheme", []string{validKey}, "Invalid Authorization Scheme", 0},
+		{"an empty key", []string{"Bearer "}, "No key present", 0},
+		{"a blank key", []string{"Bearer    "}, "No key present", 0},
+		{"a mistyped key", []string{"Bearer " + typo}, "Authorization Failed", 0},
+		{"an account key", []string{"Bearer " + accountKey}, "Authorization Failed", 0},
+		{"the key in two fields", []string{"Bearer " + validKey, "Bearer " + validKey}, "Authorization Failed", 0},
+		{"a key that is too long", []string{"Bearer " + strings.Repeat("k", 1025)}, "Authorization Failed", 0},
+		{"an unknown key", []string{"Bearer some-unknown-custom-key"}, "Authorization Failed", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := h.keys.calls
@@ -374,12 +374,12 @@ func TestAQueryParameterBecomesAHeader(t *testing.T) {
 		keepInQuery                          bool
 		status                               int
 	}{
-		{"moved", "a=1&token=x%20y&b=2", "", "Bearer x y", "a=1&b=2", false, 200},
-		{"kept", "a=1&token=x", "", "Bearer x", "a=1&token=x", true, 200},
-		{"absent", "a=1", "Bearer own", "Bearer own", "a=1", false, 200},
+		{"a parameter that is removed", "a=1&token=x%20y&b=2", "", "Bearer x y", "a=1&b=2", false, 200},
+		{"a parameter that is kept", "a=1&token=x", "", "Bearer x", "a=1&token=x", true, 200},
+		{"no parameter", "a=1", "Bearer own", "Bearer own", "a=1", false, 200},
 		{"a header from the client", "token=x", "Bearer own", "Bearer x", "", false, 200},
 		{"a repeated parameter", "token=1&token=2&%74oken=3", "", "Bearer 1", "", false, 200},
-		{"empty", "token=", "", "Bearer ", "", false, 200},
+		{"an empty parameter", "token=", "", "Bearer ", "", false, 200},
 		{"a line break in the parameter", "token=x%0d%0aX-Evil:1", "", "", "", false, 400},
 	} {
 		t.Run(test.name, func(t *testing.T) {

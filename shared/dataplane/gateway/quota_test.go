@@ -343,9 +343,9 @@ func TestInvalidIdempotencyKeyIsRefused(t *testing.T) {
 		values       []string
 		status       int
 	}{
-		{"empty", "POST", []string{""}, http.StatusBadRequest},
-		{"longest", "POST", []string{strings.Repeat("k", 255)}, http.StatusOK},
-		{"too long", "POST", []string{strings.Repeat("k", 256)}, http.StatusBadRequest},
+		{"an empty key", "POST", []string{""}, http.StatusBadRequest},
+		{"a key of the largest size", "POST", []string{strings.Repeat("k", 255)}, http.StatusOK},
+		{"a key over the largest size", "POST", []string{strings.Repeat("k", 256)}, http.StatusBadRequest},
 		{"a space", "POST", []string{"a b"}, http.StatusBadRequest},
 		{"bytes beyond ASCII", "DELETE", []string{"é"}, http.StatusBadRequest},
 		{"two keys", "PATCH", []string{"a", "a"}, http.StatusBadRequest},
