@@ -266,7 +266,7 @@ func TestOperationsAreNamedWithoutOtherReaders(t *testing.T) {
 func TestStalledGraphQLBodyIsRefused(t *testing.T) {
 	operations := &fakeOperations{}
 	a, server := graphQLArtifact(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}})
-	h := newImpatientFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations })
+	h := newShortTimeoutFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations })
 	reply, _ := sendRaw(t, h.URL, "POST /graphql HTTP/1.1\r\nHost: shop.test\r\nContent-Type: "+
 		"application/json\r\nContent-Length: 50\r\n\r\n{\"query\":")
 	var text strings.Builder

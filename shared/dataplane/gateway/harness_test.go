@@ -51,9 +51,9 @@ func newFixture(t testing.TB, a *project.Artifact, settings ...setting) *fixture
 	return newFixtureWithLimits(t, sharedconfig.DefaultListener(), a, settings...)
 }
 
-// newImpatientFixture returns a fixture that refuses bodies that stall for 200 ms. Use it only for
-// bodies that never arrive: on a slow machine, bodies that arrive in parts can stall for longer.
-func newImpatientFixture(t testing.TB, a *project.Artifact, settings ...setting) *fixture {
+// newShortTimeoutFixture returns a fixture that refuses bodies that stall for 200 ms. Use it only for bodies that never
+// arrive: on a slow machine, bodies that arrive in parts can stall for longer.
+func newShortTimeoutFixture(t testing.TB, a *project.Artifact, settings ...setting) *fixture {
 	t.Helper()
 	listenerSettings := sharedconfig.DefaultListener()
 	listenerSettings.BodyTimeout = 200 * time.Millisecond

@@ -130,8 +130,8 @@ func TestSlowResponseStaysAStream(t *testing.T) {
 	}
 }
 
-// TestUnreadLongResponseIsEnded checks that a long response that is refused as a stream ends, even if the gateway
-// waits for the client to read. It also checks that Streams.Begin gets a context with the values of the request's.
+// TestUnreadLongResponseIsEnded checks that a long response that is refused as a stream ends, even if the gateway waits
+// for the client to read. It also checks that Streams.Begin gets a context with the values of the request's context.
 func TestUnreadLongResponseIsEnded(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		part := make([]byte, 64<<10)

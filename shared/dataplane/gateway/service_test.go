@@ -111,7 +111,7 @@ func TestServiceIsCalledByExactNameAndEnvironment(t *testing.T) {
 		{"shop.test", "/named?q=a%2Fb", "a1 ORDERS for shop production: GET /a%2Fb?q=a%2Fb"},
 		{"preview.test", "/todos/7", "a1 Stock for shop preview: GET /v1/todos/7"},
 		{"copy.test", "/todos/7", "a1 Stock for shop working-copy: GET /v1/todos/7"},
-		{"staging.test", "/todos/7", "a1 Stock for  : GET /v1/todos/7"},
+		{"staging.test", "/todos/7", "a1 Stock for  : GET /v1/todos/7"}, // a kind of environment that is unknown
 		{"theirs.test", "/todos/7", "a2 Stock for theirs production: GET /v1/todos/7"},
 	} {
 		response := h.do(t, "GET", tt.target, host(tt.host))
@@ -409,7 +409,7 @@ func TestClientErrorIsNotReportedAsServiceError(t *testing.T) {
 		_, err := io.Copy(io.Discard, r.Body)
 		return nil, err
 	}}
-	h := newImpatientFixture(t, artifact(route("POST /x", forward("service://Stock"))), services.apply)
+	h := newShortTimeoutFixture(t, artifact(route("POST /x", forward("service://Stock"))), services.apply)
 	for name, c := range map[string]struct {
 		request string
 		status  int

@@ -18,7 +18,7 @@ func TestStalledBodyIs408(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		done <- err
 	})
-	h := newImpatientFixture(t, artifact(route("POST /x", forward(backend.URL))))
+	h := newShortTimeoutFixture(t, artifact(route("POST /x", forward(backend.URL))))
 	for _, framing := range []string{
 		"Content-Length: 1000\r\n\r\nbegin",
 		"Transfer-Encoding: chunked\r\n\r\n5\r\nbegin\r\n", "Content-Length: 1000\r\n\r\n",

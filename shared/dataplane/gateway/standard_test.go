@@ -12,7 +12,8 @@ func isStandardRun(t testing.TB) bool {
 }
 
 // standardTests has the tests that also run with StandardHTTP, mainly tests of the bytes that clients and upstreams
-// receive. It does not have tests of decisions that do not depend on the implementation of HTTP, such as quotas.
+// receive. Most tests of GraphQL, MCP and quotas are missing, because these do not depend on the implementation of
+// HTTP.
 var standardTests = map[string]func(*testing.T){
 	"TestStalledBodyIs408":                            TestStalledBodyIs408,
 	"TestABrokenIdleConnectionIsReplaced":             TestABrokenIdleConnectionIsReplaced,
