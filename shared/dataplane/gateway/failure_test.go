@@ -78,17 +78,17 @@ func failingUpstreams(t *testing.T, ca pkitest.Cert) []failingUpstream {
 		}), "http:", "https:", 1)
 	}
 	return []failingUpstream{
-		{"refused", "http://127.0.0.1:1", 502, "refuses connections"},
+		{"refused connections", "http://127.0.0.1:1", 502, "refuses connections"},
 		{"no such host", "http://nothing.invalid", 502, "can't be resolved"},
-		{"silent", unresponsive, 504, "did not answer in time"},
-		{"silent within a line", slowHead, 504, "did not answer in time"},
-		{"closing within a line", truncating, 502, "closed the connection"},
-		{"closing", closing, 502, "closed the connection"},
-		{"garbage", garbage, 502, "does not follow HTTP"},
+		{"no response", unresponsive, 504, "did not answer in time"},
+		{"no response after a part of a line", slowHead, 504, "did not answer in time"},
+		{"closed after a part of a line", truncating, 502, "closed the connection"},
+		{"closed without a response", closing, 502, "closed the connection"},
+		{"a response that is not HTTP", garbage, 502, "does not follow HTTP"},
 		{"huge header", huge, 502, "header is too large"},
 		{"endless header", endless, 502, "header is too large"},
 		{"no TLS", strings.Replace(plain.URL, "http:", "https:", 1), 502, "No secure connection"},
-		{"untrusted", untrusted.URL, 502, "No secure connection"},
+		{"an untrusted certificate", untrusted.URL, 502, "No secure connection"},
 		{"wants a certificate", requiringCertificate(tls.VersionTLS13), 502, "which CAs the upstream trusts"},
 		{
 			"wants a certificate in the handshake", requiringCertificate(tls.VersionTLS12), 502,
@@ -110,7 +110,7 @@ func TestUpstreamFailuresAreProblems(t *testing.T) {
 				artifact(route("GET /x", component("urlForwardHandler",
 					map[string]any{"baseUrl": test.address, "followRedirects": true}))),
 				func(_ *gateway.Config, o *upstream.Options) {
-					if strings.HasPrefix(test.name, "silent") {
+					if strings.HasPrefix(test.name, "no response") {
 						o.ResponseTimeout = 100 * time.Millisecond
 					}
 					o.Resolver = new(upstreamtest.Records).Resolver(t)
@@ -125,7 +125,7 @@ func TestUpstreamFailuresAreProblems(t *testing.T) {
 				}
 				return
 			}
-			if test.name == "closing within a line" && isStandardRun(t) {
+			if test.name == "closed after a part of a line" && isStandardRun(t) {
 				test.detail = "does not follow HTTP" // net/http does not report the reason
 			}
 			p := problemOf(t, response)

@@ -335,8 +335,8 @@ func TestQueryWithUnusedSubscriptionIsFiltered(t *testing.T) {
 	}
 }
 
-// TestUpstreamAcceptFollowsTheClient checks that the Accept field at the upstream has the newer
-// type of responses only if the client accepts it, because servers choose statuses by the type.
+// TestUpstreamAcceptFollowsTheClient checks that the Accept field at the upstream has the newer type of responses only
+// if the client's Accept field names it, because servers choose statuses by the type.
 func TestUpstreamAcceptFollowsTheClient(t *testing.T) {
 	h, server := newGraphQLFixture(t, nil,
 		map[string]any{"graphql-introspection-filter-outbound": map[string]any{"excludeTypes": []string{"Audit"}}})

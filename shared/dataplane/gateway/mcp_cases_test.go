@@ -24,23 +24,23 @@ type mcpExchange struct {
 	want               string
 }
 
-// listed returns a request for the list of tools that succeeds.
+// listed returns an exchange whose request for the list of tools succeeds.
 func listed(name string, changes ...func(*http.Request)) mcpExchange {
 	return mcpExchange{name: name, body: listTools, changes: changes, status: 200, want: `"tools"`}
 }
 
-// notListed returns a request for the list of tools that the server refuses with a status, a code and a text.
+// notListed returns an exchange whose request for the list of tools is refused with a status, a code and a text.
 func notListed(name string, status, code int, want string, changes ...func(*http.Request)) mcpExchange {
 	return mcpExchange{name: name, body: listTools, changes: changes, status: status, code: code, want: want}
 }
 
-// mcpCall returns a request that calls a method with the members of its parameters.
+// mcpCall returns a message that calls a method. params is the text of the members of its parameters.
 func mcpCall(method, params string) string {
 	return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + params + `}}`
 }
 
-// initializing returns the parameters of initialize for a version.
-func initializing(version string) string {
+// initializeParams returns the members of the parameters of initialize for a version.
+func initializeParams(version string) string {
 	return `"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}`
 }
 
@@ -167,8 +167,8 @@ func mcpMethods() []mcpExchange {
 		ok("a bad cursor", mcpCall("tools/list", `"cursor":"!"`), invalid, ""),
 		{name: "a notification", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, status: 202},
 		{name: "an unexpected response", body: `{"jsonrpc":"2.0","id":7,"result":{}}`, status: 202},
-		ok("initialize", mcpCall("initialize", initializing("2025-06-18")), 0, `"protocolVersion":"2025-06-18"`),
-		ok("initialize in an unknown version", mcpCall("initialize", initializing("1999-01-01")), 0,
+		ok("initialize", mcpCall("initialize", initializeParams("2025-06-18")), 0, `"protocolVersion":"2025-06-18"`),
+		ok("initialize in an unknown version", mcpCall("initialize", initializeParams("1999-01-01")), 0,
 			`"protocolVersion":"2025-11-25"`),
 		in28("discover", "server/discover", 200, 0,
 			`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`),
@@ -179,7 +179,7 @@ func mcpMethods() []mcpExchange {
 
 // mcpVersions returns exchanges about versions of the protocol, and about header fields that repeat values of the body.
 func mcpVersions() []mcpExchange {
-	in28, inCall := mcpVersion(version28), mcpMethod("tools/call")
+	newestVersion, callMethod := mcpVersion(version28), mcpMethod("tools/call")
 	list := mcpCall("tools/list", meta28)
 	call := mcpCall("tools/call", `"name":"readTodo","arguments":{"id":"1"},`+meta28)
 	// mismatch returns an exchange of a request whose header fields contradict its body.
@@ -189,19 +189,19 @@ func mcpVersions() []mcpExchange {
 	return []mcpExchange{
 		notListed("an old unsupported version", 400, -32022, "", mcpVersion("1999-01-01")),
 		notListed("a future version", 400, -32022, "", mcpVersion("2099-01-01")),
-		notListed("2026-07-28 without its _meta", 400, -32602, "", in28),
+		notListed("2026-07-28 without its _meta", 400, -32602, "", newestVersion),
 		mismatch("2026-07-28 without its header", list),
-		mismatch("another method in the header", list, in28, mcpMethod("ping")),
-		mismatch("another tool in the header", call, in28, inCall, mcpName("putList")),
-		mismatch("another method in a call's header", call, in28, mcpMethod("tools/list"), mcpName("readTodo")),
+		mismatch("another method in the header", list, newestVersion, mcpMethod("ping")),
+		mismatch("another tool in the header", call, newestVersion, callMethod, mcpName("putList")),
+		mismatch("another method in a call's header", call, newestVersion, mcpMethod("tools/list"), mcpName("readTodo")),
 		mismatch("a call of 2026-07-28 without its header", call),
 		mismatch("a call of 2026-07-28 with an older version", call, mcpVersion("2025-06-18")),
-		mismatch("two tools in the header", call, in28, inCall, mcpName("readTodo"), mcpName("putList")),
-		mismatch("two methods in the header", list, in28, mcpMethod("tools/list"), inCall),
-		notListed("two versions in the header", 400, -32020, "", mcpVersion("2025-06-18"), in28),
+		mismatch("two tools in the header", call, newestVersion, callMethod, mcpName("readTodo"), mcpName("putList")),
+		mismatch("two methods in the header", list, newestVersion, mcpMethod("tools/list"), callMethod),
+		notListed("two versions in the header", 400, -32020, "", mcpVersion("2025-06-18"), newestVersion),
 		{
-			name: "initialize in 2026-07-28", body: mcpCall("initialize", initializing(version28)+","+meta28),
-			changes: requestChanges{in28, mcpMethod("initialize")}, status: 404, code: -32601,
+			name: "initialize in 2026-07-28", body: mcpCall("initialize", initializeParams(version28)+","+meta28),
+			changes: requestChanges{newestVersion, mcpMethod("initialize")}, status: 404, code: -32601,
 		},
 	}
 }
@@ -241,7 +241,7 @@ func mcpBatches() []mcpExchange {
 		{name: "a batch with the ids 0 and -0", body: pings("0", "-0"), status: 400, code: -32600, want: "an id of its own"},
 		{name: "a batch with a number and its text", body: pings("1", `"1"`), status: 200, want: `"id":"1"`},
 		{
-			name: "a batch with initialize", body: "[" + mcpCall("initialize", initializing("2025-03-26")) + "]",
+			name: "a batch with initialize", body: "[" + mcpCall("initialize", initializeParams("2025-03-26")) + "]",
 			status: 400, code: -32600,
 		},
 		{name: "a batch of one", body: newBatch(1), status: 200, want: `[{"jsonrpc":"2.0","id":0,"result":{}}]`},

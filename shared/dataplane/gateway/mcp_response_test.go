@@ -128,8 +128,9 @@ func TestMCPResources(t *testing.T) {
 	}
 }
 
-// TestMCPResourceErrors checks that a response with a status other than 2xx becomes the
-// content of the resource, with its own media type and within the same limits (contract 4.2).
+// TestMCPResourceErrors checks that a response with a status other than 2xx becomes the content of the resource, with
+// its own media type and within the same limits (contract 4.2). So does the gateway's problem for an upstream that is
+// down. A stream of events is refused.
 func TestMCPResourceErrors(t *testing.T) {
 	fx := newMCPFixture(t)
 	const style = "mcp://resources/our%20style" // of the type text/css

@@ -100,7 +100,7 @@ func quotaCases() []quotaCase {
 }
 
 // TestQuotaRequiresASubscription checks the response of each case. A request that is sent upstream must be counted,
-// unless the lookup or the count has failed. Such a request must be logged as uncounted.
+// unless the lookup or the count has failed. Only then must the log have an uncounted request.
 func TestQuotaRequiresASubscription(t *testing.T) {
 	for _, test := range quotaCases() {
 		t.Run(test.name, func(t *testing.T) {

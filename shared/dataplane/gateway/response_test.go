@@ -20,10 +20,10 @@ func TestListedResponseFieldsAreNotForwarded(t *testing.T) {
 			fields + "Content-Length: 2\r\n\r\nok",
 		"two Connection fields": "HTTP/1.1 200 OK\r\nConnection: x-listed\r\nconnection: keep-alive,X-More\r\n" +
 			fields + "Content-Length: 2\r\n\r\nok",
-		"close": "HTTP/1.1 200 OK\r\nConnection: close, x-listed\r\nConnection: X-More\r\n" +
+		"close as the first name": "HTTP/1.1 200 OK\r\nConnection: close, x-listed\r\nConnection: X-More\r\n" +
 			fields + "Content-Length: 2\r\n\r\nok",
-		"close last": "HTTP/1.1 200 OK\r\n" + fields + "Connection: x-listed,\tX-More , close\r\n\r\nok",
-		"folded": "HTTP/1.1 200 OK\r\nConnection: close,\r\n x-listed,\r\n\tx-more\r\n" +
+		"close as the last name": "HTTP/1.1 200 OK\r\n" + fields + "Connection: x-listed,\tX-More , close\r\n\r\nok",
+		"a folded Connection field": "HTTP/1.1 200 OK\r\nConnection: close,\r\n x-listed,\r\n\tx-more\r\n" +
 			fields + "Content-Length: 2\r\n\r\nok",
 		"HTTP/1.0": "HTTP/1.0 200 OK\r\nConnection: close, x-listed, x-more\r\n" + fields + "\r\nok",
 		"a response after hints": "HTTP/1.1 103 Early Hints\r\nLink: x\r\nConnection: x-kept, close\r\n\r\nHTTP/1.1 200 " +

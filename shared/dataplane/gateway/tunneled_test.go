@@ -21,12 +21,12 @@ type connector func(serverURL string) (base string, upstreamSetting setting)
 // runDirectAndTunneled runs a test twice: with an upstream on the network, and with an upstream behind a tunnel.
 func runDirectAndTunneled(t *testing.T, test func(t *testing.T, connect connector)) {
 	t.Helper()
-	t.Run("by the network", func(t *testing.T) {
+	t.Run("over the network", func(t *testing.T) {
 		test(t, func(serverURL string) (string, setting) {
 			return serverURL, func(*gateway.Config, *upstream.Options) {}
 		})
 	})
-	t.Run("by a tunnel", func(t *testing.T) {
+	t.Run("through a tunnel", func(t *testing.T) {
 		test(t, func(serverURL string) (string, setting) { return "service://Stock", tunnelTo(t, serverURL) })
 	})
 }
