@@ -227,7 +227,8 @@ func TestServiceNameIsNeverResolved(t *testing.T) {
 }
 
 // TestServiceHasTheRouteTimeout checks that a request to a service gets a 504 after the timeout of its route. If
-// Services does not report when the request was written, the request gets a 504 after ResponseTimeout.
+// Services does not report when the request was written, the request gets a 504 after the time limit for a part of the
+// body, at the latest.
 func TestServiceHasTheRouteTimeout(t *testing.T) {
 	for name, written := range map[string]bool{"write reported": true, "write not reported": false} {
 		t.Run(name, func(t *testing.T) {
