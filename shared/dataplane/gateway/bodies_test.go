@@ -16,7 +16,7 @@ import (
 // the client or the account is used up. GraphQL policies and MCP servers must not send a request to the upstream. A
 // route that streams bodies must serve the request.
 func TestBufferedBodiesHaveABudget(t *testing.T) {
-	const share = 4 << 20
+	const share = 4 << 20 // the quarter of the budget that one client or one account can hold
 	client, otherClient := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	graphQL, graphQLUpstream := newGraphQLFixture(t, map[string]any{"graphql-complexity-limit-inbound": limits}, nil)
 	analytics, _ := newGraphQLFixture(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}},
@@ -39,6 +39,7 @@ func TestBufferedBodiesHaveABudget(t *testing.T) {
 		},
 		"a route that streams bodies": {fixture: mcp.fixture, sent: mcp.count, target: "/list", body: `[1]`, streams: true},
 	} {
+		// A request of the holder reserves its whole share before the tested request is sent.
 		for holderName, holder := range map[string]struct {
 			client  netip.Addr
 			account string
