@@ -45,10 +45,10 @@ func TestEventsAreForwardedImmediately(t *testing.T) {
 			next <- struct{}{}
 			// The next event is sent only after this one was received.
 			if line, err := lines.ReadString('\n'); err != nil || line != "data: x\n" {
-				t.Fatalf("GET of events: next event = %q, %v, want %q", line, err, "data: x\n")
+				t.Fatalf("GET /events: next event = %q, %v, want %q", line, err, "data: x\n")
 			}
 			if _, err := lines.ReadString('\n'); err != nil {
-				t.Fatalf("GET of events: error of the empty line after an event = %v, want nil", err)
+				t.Fatalf("GET /events: ReadString(empty line after an event) error = %v, want nil", err)
 			}
 		}
 	})
@@ -81,13 +81,13 @@ func TestBidirectionalStreaming(t *testing.T) {
 		<-sent
 		lines := bufio.NewReader(response.Body)
 		for _, word := range []string{"a", "b", "c"} {
-			if word != "a" {
+			if word != "a" { // a was sent before the response
 				if _, err := io.WriteString(bodyWriter, word+"\n"); err != nil {
-					t.Fatal(err)
+					t.Fatalf("WriteString(%q to the body of POST /chat) error = %v, want nil", word, err)
 				}
 			}
 			if line, err := lines.ReadString('\n'); err != nil || line != word+"!\n" {
-				t.Fatalf("bidirectional stream: line of the response = %q, %v, want %q", line, err, word+"!\n")
+				t.Fatalf("POST /chat: line of the response = %q, %v, want %q", line, err, word+"!\n")
 			}
 		}
 		if err := bodyWriter.Close(); err != nil {
@@ -115,13 +115,13 @@ func TestTrailersAreForwarded(t *testing.T) {
 			r.Trailer = http.Header{"X-Request-Sum": {"7"}}
 		})
 		if got := body(t, response); got != "body <nil>" {
-			t.Errorf("request with trailers: body = %q, want %q", got, "body <nil>")
+			t.Errorf("POST /x with trailers: body = %q, want %q", got, "body <nil>")
 		}
 		if got := response.Trailer.Get("X-Sum"); got != "of 7" {
-			t.Errorf("announced trailer X-Sum = %q, want %q", got, "of 7")
+			t.Errorf("POST /x: announced trailer X-Sum = %q, want %q", got, "of 7")
 		}
 		if got := response.Trailer.Get("X-Late"); got != "unannounced" {
-			t.Errorf("unannounced trailer X-Late = %q, want %q", got, "unannounced")
+			t.Errorf("POST /x: unannounced trailer X-Late = %q, want %q", got, "unannounced")
 		}
 	})
 }
@@ -268,7 +268,7 @@ func TestEarlyHintsReachTheClient(t *testing.T) {
 			t.Errorf("GET /x: body = %q, hints = %q, want done and one 103 with Link", got, hints)
 		}
 		if response.Header.Get("Link") != "" {
-			t.Errorf("GET with early hints: final Link = %q, want none", response.Header.Get("Link"))
+			t.Errorf("GET /x with early hints: final Link = %q, want none", response.Header.Get("Link"))
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestEarlyHintsReachTheClient(t *testing.T) {
 func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 	runDirectAndTunneled(t, func(t *testing.T, connect connector) {
 		for _, streaming := range []bool{false, true} {
-			t.Run(map[bool]string{false: "waiting", true: "streaming"}[streaming], func(t *testing.T) {
+			t.Run(map[bool]string{false: "before the response", true: "after the response's head"}[streaming], func(t *testing.T) {
 				arrived, canceled := make(chan struct{}), make(chan struct{})
 				backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 					if streaming {
@@ -304,7 +304,7 @@ func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 					response.Body.Close()
 				}
 				if !errors.Is(err, context.Canceled) {
-					t.Errorf("error at the client = %v, want %v", err, context.Canceled)
+					t.Errorf("GET /x: error at the client = %v, want %v", err, context.Canceled)
 				}
 				<-canceled
 				if text := h.log.String(); text != "" {

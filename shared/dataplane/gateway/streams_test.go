@@ -65,7 +65,7 @@ func newStreamServer(t *testing.T, received *atomic.Int64) *httptest.Server {
 }
 
 // openStream sends a request with header fields, and returns the status and the first line of the response's body, ""
-// for status 101. For status 429, line begins with the value of Retry-After. end closes the connection.
+// for status 101. For status 429, line begins with the value of Retry-After and a space. end closes the connection.
 func openStream(t *testing.T, h *fixture, path string, fields ...string) (status int, line string, end func()) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.URL, "http://"))
@@ -88,9 +88,10 @@ func openStream(t *testing.T, h *fixture, path string, fields ...string) (status
 	return r.StatusCode, line, func() { _ = conn.Close() }
 }
 
-// TestStreamsLeaveCapacityForRequests opens as many WebSockets, event streams and multipart responses as an account
-// can have. Then another stream must be refused. If only a stream can be the response to the request, the gateway
-// must not call the upstream. Ordinary requests are served. Further streams are served when the others have ended.
+// TestStreamsLeaveCapacityForRequests opens a WebSocket, an event stream and a multipart response, which together are
+// as many streams as the account can have. Then another stream must be refused. If only a stream can be the response to
+// the request, the gateway must not call the upstream. Ordinary requests are served. Requests that count as streams are
+// served when the others have ended.
 func TestStreamsLeaveCapacityForRequests(t *testing.T) {
 	var received atomic.Int64
 	backend := newStreamServer(t, &received)
@@ -127,7 +128,6 @@ func TestStreamsLeaveCapacityForRequests(t *testing.T) {
 		before = received.Load()
 	}
 	for range 10 {
-		// Ordinary requests are served.
 		if status, _, _ := openStream(t, h, "/fast"); status != http.StatusOK {
 			t.Fatalf("GET /fast: status = %d, want 200", status)
 		}
