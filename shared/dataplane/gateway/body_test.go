@@ -46,7 +46,7 @@ func TestContinueIsSentOnlyIfTheUpstreamReads(t *testing.T) {
 			}
 			response, err := http.ReadResponse(r, nil)
 			if err != nil {
-				t.Fatalf("ReadResponse() error = %v, want a response", err)
+				t.Fatalf("POST /x: ReadResponse() error = %v, want a response", err)
 			}
 			if got := body(t, response); got != "body" {
 				t.Errorf("POST /x: body = %q, want %q", got, "body")
@@ -137,7 +137,7 @@ func TestResponseCompletesBeforeTheRequestBody(t *testing.T) {
 		r, conn := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000\r\n\r\nbegin")
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatalf("ReadResponse() error = %v, want a response", err)
+			t.Fatalf("POST /x, response with %q: ReadResponse() error = %v, want a response", framedBody, err)
 		}
 		if got := body(t, response); got != "hello" || !response.Close {
 			t.Errorf("POST /x: body = %q, Close = %t, want \"hello\" and true", got, response.Close)
@@ -159,7 +159,7 @@ func TestHandlerRefusalEndsBeforeTheBody(t *testing.T) {
 	r, _ := sendRaw(t, h.URL, "POST /x?up=.. HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000\r\n\r\nbegin")
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatalf("ReadResponse() error = %v, want a response", err)
+		t.Fatalf("POST /x?up=..: ReadResponse() error = %v, want a response", err)
 	}
 	if p := problemOf(t, response); p.Status != http.StatusBadRequest {
 		t.Errorf("POST /x?up=..: status = %d, want 400", p.Status)
@@ -178,7 +178,7 @@ func TestConnectionIsReusableAfterRefusal(t *testing.T) {
 		writef(conn, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 4\r\n\r\nbody")
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatalf("ReadResponse() error = %v, want a response", err)
+			t.Fatalf("request without a key: ReadResponse() error = %v, want a response", err)
 		}
 		_ = body(t, response)
 		if response.StatusCode != http.StatusUnauthorized || response.Close {
@@ -219,7 +219,7 @@ func TestMalformedBodyIsAClientError(t *testing.T) {
 	r, _ := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n")
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatalf("ReadResponse() error = %v, want a response", err)
+		t.Fatalf("request with a malformed body: ReadResponse() error = %v, want a response", err)
 	}
 	if response.StatusCode != http.StatusBadRequest {
 		t.Errorf("request with a malformed body: status = %d, want 400", response.StatusCode)

@@ -97,7 +97,7 @@ func TestAmbiguousFieldNamesAreDropped(t *testing.T) {
 			lines+"Transfer-Encoding: chunked\r\nTrailer: X_sum, X-Sum, X_Forwarded_For\r\n\r\n"+
 			"1\r\nx\r\n0\r\nX_sum: 1\r\nX-Sum: 1\r\nX_Forwarded_For: 6.6.6.6\r\n\r\n")
 		if _, err := http.ReadResponse(r, nil); err != nil {
-			t.Fatalf("ReadResponse() error = %v, want a response", err)
+			t.Fatalf("Underscores = %t: ReadResponse() error = %v, want a response", underscores, err)
 		}
 		got := <-received
 		for _, name := range []string{

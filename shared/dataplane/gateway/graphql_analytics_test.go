@@ -249,7 +249,7 @@ func TestOperationsAreNamedWithoutOtherReaders(t *testing.T) {
 			t.Errorf("recorded operations = %+v, want the name Dead", got)
 		}
 		if sent, _ := server.last(); sent != text {
-			t.Errorf("the upstream got %d bytes, want the %d bytes of the request", len(sent), len(text))
+			t.Errorf("POST /graphql: the upstream got %d bytes, want the %d bytes of the request", len(sent), len(text))
 		}
 	}
 	if response := unreachable.send(t, "/graphql",

@@ -100,7 +100,7 @@ func TestFilteredRouteHidesExcludedTypes(t *testing.T) {
 			}
 			if _, head := server.last(); test.status != http.StatusBadRequest && (head.Get("Accept") != "application/json" ||
 				head.Get("Accept-Encoding") != "gzip") {
-				t.Errorf("the upstream got Accept = %q, Accept-Encoding = %q, want application/json and gzip",
+				t.Errorf("POST /graphql: the upstream got Accept = %q, Accept-Encoding = %q, want application/json and gzip",
 					head.Get("Accept"), head.Get("Accept-Encoding"))
 			}
 		})
@@ -331,7 +331,7 @@ func TestQueryWithUnusedSubscriptionIsFiltered(t *testing.T) {
 	_ = body(t, h.send(t, "/graphql", `{"query":"query A{audi} subscription B{a}","operationName":"A"}`,
 		header("Accept", "text/event-stream")))
 	if _, head := server.last(); head.Get("Accept") != "application/json" {
-		t.Errorf("the upstream got Accept = %q, want application/json", head.Get("Accept"))
+		t.Errorf("POST /graphql: the upstream got Accept = %q, want application/json", head.Get("Accept"))
 	}
 }
 
@@ -380,7 +380,7 @@ func TestFilteredSubscriptionStreams(t *testing.T) {
 	}
 	response := h.send(t, "/graphql", queryBody("subscription{a}"), header("Accept", "text/event-stream"))
 	if _, head := server.last(); head.Get("Accept-Encoding") != "identity" {
-		t.Errorf("the upstream got Accept-Encoding = %q for a stream, want identity", head.Get("Accept-Encoding"))
+		t.Errorf("POST /graphql, subscription: Accept-Encoding at the upstream = %q, want identity", head.Get("Accept-Encoding"))
 	}
 	first := make([]byte, 9)
 	if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "data: 1\n\n" {
@@ -391,6 +391,6 @@ func TestFilteredSubscriptionStreams(t *testing.T) {
 		t.Errorf("POST /graphql, subscription: second event = %q, want %q", got, "data: 2\n\n")
 	}
 	if _, head := server.last(); head.Get("Accept") != "text/event-stream" {
-		t.Errorf("the upstream got Accept = %q, want text/event-stream", head.Get("Accept"))
+		t.Errorf("POST /graphql: the upstream got Accept = %q, want text/event-stream", head.Get("Accept"))
 	}
 }

@@ -244,7 +244,7 @@ func TestHostileGraphQLRequestsNeverReachTheUpstream(t *testing.T) {
 			}
 			if server.count() != before {
 				sent, _ := server.last()
-				t.Errorf("the upstream got %s, want no request", sent)
+				t.Errorf("%s: the upstream got %s, want no request", call, sent)
 			}
 		})
 	}

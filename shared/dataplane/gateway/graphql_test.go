@@ -192,7 +192,7 @@ func TestOnlyCheckedGraphQLIsForwarded(t *testing.T) {
 			sent, head := server.last()
 			if sent != test.want || head.Get("Content-Type") != "application/json" ||
 				head.Get("Content-Length") != fmt.Sprint(len(test.want)) || head.Get("Content-Digest") != "" {
-				t.Errorf("the upstream got %s with %v, want %s as application/json with its length and no digest",
+				t.Errorf("POST /graphql: the upstream got %s with %v, want %s as application/json with its length and no digest",
 					sent, head, test.want)
 			}
 		})

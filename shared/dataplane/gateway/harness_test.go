@@ -30,7 +30,8 @@ import (
 
 const buildID = "0b0a4d5e-6f0a-4b8c-9d1e-2f3a4b5c6d7e"
 
-// fixture is a gateway with fake dependencies and the product's listener. It has one deployment, at the host "shop.test".
+// fixture is a gateway with fake dependencies and the product's listener. It has one deployment, at the host
+// "shop.test".
 type fixture struct {
 	URL         string
 	server      *listen.Server

@@ -45,7 +45,7 @@ func TestHopByHopFieldsAreNotForwarded(t *testing.T) {
 		"Upgrade: h2c\r\nHTTP2-Settings: x\r\nTrailer: X-T\r\nX-End: 1\r\nX-End: 2\r\nCookie: a=1\r\n\r\n")
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatalf("ReadResponse() error = %v, want a response", err)
+		t.Fatalf("GET /x: ReadResponse() error = %v, want a response", err)
 	}
 	got := <-received
 	for _, removed := range []string{
@@ -53,21 +53,21 @@ func TestHopByHopFieldsAreNotForwarded(t *testing.T) {
 		"Trailer:", "Connection:", "User-Agent", "Accept-Encoding",
 	} {
 		if strings.Contains(strings.ToLower(got), strings.ToLower(removed)) {
-			t.Errorf("the upstream got the field or value %s, want it neither forwarded nor added:\n%s", removed, got)
+			t.Errorf("GET /x: the upstream got the field or value %s, want it neither forwarded nor added:\n%s", removed, got)
 		}
 	}
 	for _, forwarded := range []string{"X-End: 1\r\nX-End: 2", "Cookie: a=1", "Te: trailers"} {
 		if !strings.Contains(got, forwarded) {
-			t.Errorf("the upstream did not get %q, want it forwarded:\n%s", forwarded, got)
+			t.Errorf("GET /x: the upstream did not get %q, want it forwarded:\n%s", forwarded, got)
 		}
 	}
 	for _, removed := range []string{"X-Response-Hop", "Keep-Alive", "Proxy-Authenticate", "Alt-Svc", "Connection"} {
 		if _, exists := response.Header[removed]; exists {
-			t.Errorf("response header has %s, want it removed", removed)
+			t.Errorf("GET /x: response header has %s, want it removed", removed)
 		}
 	}
 	if response.Header.Get("X-End") != "1" {
-		t.Errorf("response header X-End = %q, want 1", response.Header.Get("X-End"))
+		t.Errorf("GET /x: response header X-End = %q, want 1", response.Header.Get("X-End"))
 	}
 }
 
@@ -100,30 +100,30 @@ func TestRequestSmugglingIsPrevented(t *testing.T) {
 			r, _ := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\n"+test.head+"\r\n\r\n"+test.body)
 			response, err := http.ReadResponse(r, nil)
 			if err != nil {
-				t.Fatalf("ReadResponse() error = %v, want a response", err)
+				t.Fatalf("POST /x: ReadResponse() error = %v, want a response", err)
 			}
 			if response.StatusCode != test.status && (test.upstream != "" || response.StatusCode/100 != 4 &&
 				response.StatusCode/100 != 5) {
-				t.Errorf("response: status = %d, want %d or, for a refused request, any 4xx or 5xx",
+				t.Errorf("POST /x: status = %d, want %d or, for a refused request, any 4xx or 5xx",
 					response.StatusCode, test.status)
 			}
 			_ = body(t, response)
 			select {
 			case got := <-received:
 				if test.upstream == "" || !strings.Contains(got, test.upstream) || strings.Contains(got, "/admin") {
-					t.Errorf("the upstream got a request, want %q (none if empty) and no /admin:\n%s", test.upstream, got)
+					t.Errorf("POST /x: the upstream got a request, want %q (none if empty) and no /admin:\n%s", test.upstream, got)
 				}
 				if strings.Contains(got, "Content-Length") && strings.Contains(got, "\r\nTransfer-Encoding: chunked") {
-					t.Errorf("the upstream got Content-Length and Transfer-Encoding, want one of them:\n%s", got)
+					t.Errorf("POST /x: the upstream got Content-Length and Transfer-Encoding, want one of them:\n%s", got)
 				}
 			default:
 				if test.upstream != "" {
-					t.Errorf("the upstream got no request, want %q", test.upstream)
+					t.Errorf("POST /x: the upstream got no request, want %q", test.upstream)
 				}
 			}
 			select {
 			case more := <-received:
-				t.Errorf("the upstream got a second request, want one:\n%s", more)
+				t.Errorf("POST /x: the upstream got a second request, want one:\n%s", more)
 			default:
 			}
 		})
@@ -138,6 +138,6 @@ func TestForwardedHostAndUserAgent(t *testing.T) {
 	got := <-received
 	if !strings.Contains(got, "User-Agent: mine/1") ||
 		!strings.Contains(got, "Host: "+strings.TrimPrefix(backend, "http://")) {
-		t.Errorf("the upstream got a request, want the client's User-Agent and the upstream's Host:\n%s", got)
+		t.Errorf("GET /x: the upstream got a request, want the client's User-Agent and the upstream's Host:\n%s", got)
 	}
 }

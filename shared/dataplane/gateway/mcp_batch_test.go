@@ -90,7 +90,7 @@ func TestBatchResponseSizeIsLimited(t *testing.T) {
 				}
 			}
 			if upstreamCalls := fx.count() - before; upstreamCalls != tt.upstreamCalls {
-				t.Errorf("requests at the upstream = %d, want %d", upstreamCalls, tt.upstreamCalls)
+				t.Errorf("batch of %d: requests at the upstream = %d, want %d", len(calls), upstreamCalls, tt.upstreamCalls)
 			}
 		})
 	}

@@ -223,7 +223,7 @@ func TestHeaderArgumentReplacesClientHeader(t *testing.T) {
 		}
 	}
 	if len(got) != 1 || got[0] != "de" {
-		t.Errorf("X-Locale at the upstream = %q, want only de", got)
+		t.Errorf("readTodo: X-Locale at the upstream = %q, want only de", got)
 	}
 }
 

@@ -177,7 +177,8 @@ func newMCPFixture(t testing.TB, settings ...setting) *mcpFixture {
 	return fx
 }
 
-// mcpFiles returns the files of mcpProject. base is the upstream's address, and the server at /mcp offers these operations.
+// mcpFiles returns the files of mcpProject. base is the upstream's address, and the server at /mcp offers these
+// operations.
 func mcpFiles(base string, operations ...string) project.Files {
 	var list []string
 	for _, id := range operations {

@@ -170,7 +170,7 @@ func TestMaxAmountIsReservedBeforeTheRequest(t *testing.T) {
 	}
 	q.wantUsed(t, map[string]int64{"units": 20})
 	if q.upstreamRequests != 2 {
-		t.Errorf("requests until the quota is used: requests at the upstream = %d, want 2", q.upstreamRequests)
+		t.Errorf("GET /x until the quota is used up: requests at the upstream = %d, want 2", q.upstreamRequests)
 	}
 }
 

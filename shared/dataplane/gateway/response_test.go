@@ -67,7 +67,7 @@ func TestListedResponseFieldsAreNotForwarded(t *testing.T) {
 					all[name] = values
 				}
 				if all.Get("X-Listed") != "" || all.Get("X-More") != "" || all.Get("X-Kept") != "1" || all.Get("Set-Cookie") != "" {
-					t.Errorf("response: header and trailer = %v, want X-Kept and no X-Listed, X-More or Set-Cookie", all)
+					t.Errorf("%s /x: header and trailer = %v, want X-Kept and no X-Listed, X-More or Set-Cookie", method, all)
 				}
 			})
 		}

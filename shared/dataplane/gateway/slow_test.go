@@ -77,7 +77,7 @@ func TestHostOfTargetTakesPrecedence(t *testing.T) {
 	r, _ := sendRaw(t, h.URL, "GET http://shop.test:80/x HTTP/1.1\r\nHost: other.test\r\n\r\n")
 	response, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatalf("ReadResponse() error = %v, want a response", err)
+		t.Fatalf("target http://shop.test:80/x: ReadResponse() error = %v, want a response", err)
 	}
 	_ = body(t, response)
 	// The last field of the text has no line end, and the fields have any order.
@@ -88,7 +88,7 @@ func TestHostOfTargetTakesPrecedence(t *testing.T) {
 	}
 	r, _ = sendRaw(t, h.URL, "GET http://other.test/x HTTP/1.1\r\nHost: shop.test\r\n\r\n")
 	if response, err = http.ReadResponse(r, nil); err != nil {
-		t.Fatalf("ReadResponse() error = %v, want a response", err)
+		t.Fatalf("target http://other.test/x: ReadResponse() error = %v, want a response", err)
 	}
 	if p := problemOf(t, response); p.Status != http.StatusNotFound {
 		t.Errorf("request with the target http://other.test/x and Host: shop.test: status = %d, want 404", p.Status)

@@ -217,7 +217,7 @@ func TestWebSocketIsForwarded(t *testing.T) {
 			}
 			_, got, err := c.Read(t.Context())
 			if err != nil || string(got) != "re: "+message {
-				t.Fatalf("WebSocket message = %.20q, %v, want %.20q", got, err, "re: "+message)
+				t.Fatalf("Read() of the WebSocket = %.20q, %v, want %.20q", got, err, "re: "+message)
 			}
 		}
 		// Closing is a handshake, which needs both directions.
@@ -276,7 +276,8 @@ func TestEarlyHintsReachTheClient(t *testing.T) {
 func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 	runDirectAndTunneled(t, func(t *testing.T, connect connector) {
 		for _, streaming := range []bool{false, true} {
-			t.Run(map[bool]string{false: "before the response", true: "after the response's head"}[streaming], func(t *testing.T) {
+			name := map[bool]string{false: "before the response", true: "after the response's head"}[streaming]
+			t.Run(name, func(t *testing.T) {
 				arrived, canceled := make(chan struct{}), make(chan struct{})
 				backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
 					if streaming {

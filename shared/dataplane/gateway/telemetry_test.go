@@ -67,7 +67,7 @@ func TestRequestLogLineMatchesDocs(t *testing.T) {
 	}
 	checkDocumented(t, line, "## The line of a gateway request")
 	if _, raw := c.Spans(t); strings.Contains(lines.String()+string(raw), "hidden") {
-		t.Errorf("log or spans contain a secret, want none: %s\n%q", lines, raw)
+		t.Errorf("GET /todos: log or spans contain a secret, want none: %s\n%q", lines, raw)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestRequestSpanIsTheUpstreamsParent(t *testing.T) {
 			s := spans[0]
 			id, traceID := fmt.Sprintf("%x", s.GetSpanId()), fmt.Sprintf("%x", s.GetTraceId())
 			if want := strings.NewReplacer("TRACE", traceID, "SPAN", id).Replace(test.want); got != want {
-				t.Errorf("Traceparent at the upstream = %s, want %s", got, want)
+				t.Errorf("GET /x: Traceparent at the upstream = %s, want %s", got, want)
 			}
 			if continued := fmt.Sprintf("%x", s.GetParentSpanId()) == span && traceID == trace; continued != test.continued {
 				t.Errorf("span of trace %s below %x, want the client's trace and span: %t",

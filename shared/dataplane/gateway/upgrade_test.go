@@ -92,18 +92,18 @@ func TestOnlyAllowedUpgradesAreTunneled(t *testing.T) {
 			method, _, _ := strings.Cut(head, " ")
 			response, err := http.ReadResponse(r, &http.Request{Method: method})
 			if err != nil {
-				t.Fatalf("ReadResponse() error = %v, want a response", err)
+				t.Fatalf("%s: ReadResponse() error = %v, want a response", method, err)
 			}
 			if c.want == ordinary {
 				if got := response.Header.Get("X-Got"); response.StatusCode != http.StatusOK || got != ordinary {
-					t.Errorf("status = %d, request at the upstream = %q, want 200 and %q", response.StatusCode, got, ordinary)
+					t.Errorf("%s: status = %d, the upstream got %q, want 200 and %q", method, response.StatusCode, got, ordinary)
 				}
 				return
 			}
 			if got := response.Header.Get("X-Got"); response.StatusCode != http.StatusSwitchingProtocols ||
 				got != "Upgrade "+c.want {
-				t.Fatalf("status = %d, request at the upstream = %q, want 101 and %q",
-					response.StatusCode, got, "Upgrade "+c.want)
+				t.Fatalf("%s: status = %d, the upstream got %q, want 101 and %q",
+					method, response.StatusCode, got, "Upgrade "+c.want)
 			}
 			if got := response.Header; got.Get("Connection") != "Upgrade" || got.Get("Upgrade") != c.want ||
 				got.Get("X-Hop") != "" {
