@@ -380,7 +380,7 @@ func TestFilteredSubscriptionStreams(t *testing.T) {
 	}
 	response := h.send(t, "/graphql", queryBody("subscription{a}"), header("Accept", "text/event-stream"))
 	if _, head := server.last(); head.Get("Accept-Encoding") != "identity" {
-		t.Errorf("POST /graphql, subscription: Accept-Encoding at the upstream = %q, want identity", head.Get("Accept-Encoding"))
+		t.Errorf("subscription: Accept-Encoding at the upstream = %q, want identity", head.Get("Accept-Encoding"))
 	}
 	first := make([]byte, 9)
 	if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "data: 1\n\n" {
