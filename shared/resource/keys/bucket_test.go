@@ -42,7 +42,7 @@ func TestBucketIsReadByNameAndByID(t *testing.T) {
 			t.Errorf(`ReadBucket(%s) = %+v, want ID %s, description "for orders" and tag team=a`, name, got, created.ID)
 		}
 		if !got.Retrievable || !strings.HasPrefix(got.Token, "gwb_") {
-			t.Errorf("ReadBucket(%s) = %+v, want retrievable keys and a token gwb_", name, got)
+			t.Errorf("ReadBucket(%s) = %+v, want retrievable keys and a token that begins with gwb_", name, got)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// TestLargeChangesOverDynamoDB runs each kind of change once against a database with the DynamoDB protocol. So the
-// database evaluates the expressions with conditions and nested paths.
+// TestLargeChangesOverDynamoDB makes each kind of change at least once in a database with the DynamoDB protocol. The
+// database, instead of the memory backend, then evaluates the expressions with conditions and nested paths.
 func TestLargeChangesOverDynamoDB(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
@@ -30,8 +30,12 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	}))
 	fx.createConsumer("bob")
 	old := fx.createKeys("alice", 100)
-	if got := fx.listKeys("alice"); len(got) != 101 || got[0].ID != old[99].ID {
-		t.Fatalf("ListKeys() = %d keys, want 101 with %s first", len(got), old[99].ID)
+	listed := fx.listKeys("alice")
+	if len(listed) != 101 {
+		t.Fatalf("ListKeys() = %d keys, want 101", len(listed))
+	}
+	if listed[0].ID != old[99].ID {
+		t.Fatalf("first of ListKeys() = %s, want the newest key %s", listed[0].ID, old[99].ID)
 	}
 	page, _, total, err := fx.keys.ListKeys(fx.Context(), consumerAt("alice"), store.Page{Limit: 10, Offset: 95},
 		keys.Masked)
@@ -73,13 +77,13 @@ func TestLargeChangesOverDynamoDB(t *testing.T) {
 	}
 	if got, _, total, err := fx.keys.ListConsumers(fx.Context(), bucketAt(bucket), keys.Filter{},
 		store.Page{Limit: 5, Offset: 1}, keys.Include{}); err != nil || total != 2 || got[0].Name != "bob" {
-		t.Fatalf("ListConsumers(offset 1) = %+v of %d, %v, want bob first of 2", got, total, err)
+		t.Fatalf("ListConsumers(offset 1) = %+v of %d, %v, want bob and a total of 2", got, total, err)
 	}
 	for _, offset := range []int{2, 1 << 31, 1 << 40, math.MaxInt} {
 		beyondEnd := store.Page{Limit: 1000, Offset: offset}
 		if got, _, total, err := fx.keys.ListConsumers(fx.Context(), bucketAt(bucket), keys.Filter{}, beyondEnd,
 			keys.Include{}); err != nil || total != 2 || len(got) != 0 {
-			t.Fatalf("ListConsumers(offset %d) = %+v of %d, %v, want none of 2", offset, got, total, err)
+			t.Fatalf("ListConsumers(offset %d) = %+v of %d, %v, want no consumer and a total of 2", offset, got, total, err)
 		}
 	}
 	noError(t, fx.keys.DeleteConsumer(fx.requestContext(), consumerAt("alice")))

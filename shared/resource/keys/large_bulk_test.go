@@ -27,12 +27,15 @@ func TestBulkCreateListsKeysInOrder(t *testing.T) {
 			fx.checkAccepted(true, created...)
 			got := fx.listKeys("alice")
 			slices.Reverse(got)
-			if len(got) != n+1 || got[0].ID != before.ID {
-				t.Fatalf("ListKeys() = %d keys, want %d with the oldest %s", len(got), n+1, before.ID)
+			if len(got) != n+1 {
+				t.Fatalf("ListKeys() = %d keys, want %d", len(got), n+1)
+			}
+			if got[0].ID != before.ID {
+				t.Fatalf("oldest of ListKeys() = %s, want %s", got[0].ID, before.ID)
 			}
 			for i, k := range got[1:] {
 				if k.ID != created[i].ID || k.Text != created[i].Text {
-					t.Fatalf("ID of key %d = %s, want %s with the created text", i, k.ID, created[i].ID)
+					t.Fatalf("key %d = %s with text %q, want %s with text %q", i, k.ID, k.Text, created[i].ID, created[i].Text)
 				}
 			}
 			fx.finishOperations()
@@ -152,7 +155,7 @@ func TestBulkCreateIsAtomic(t *testing.T) {
 }
 
 // TestAbandonedBulkCreateWritesNothing pauses a bulk creation until the operation has abandoned it and has deleted its
-// keys. The bulk creation must not write further keys then.
+// keys. Then the bulk creation must fail, and none of its keys may remain.
 func TestAbandonedBulkCreateWritesNothing(t *testing.T) {
 	b := &interruptedBackend{}
 	fx := newFixtureOver(t, memory.New(), func(inner store.Backend) store.Backend { b.Backend = inner; return b })
@@ -254,7 +257,6 @@ func TestBulkCreateWithConcurrentChanges(t *testing.T) {
 				b.portions = 0
 				b.afterPortion = func(portion int) {
 					if portion == 2 {
-						b.afterPortion = nil
 						test.change(fx)
 					}
 				}

@@ -26,9 +26,14 @@ func TestRollSetsExpiryAndCreatesKey(t *testing.T) {
 			check := func(when string) {
 				t.Helper()
 				got := fx.listKeys("alice")
-				if len(got) != n+2 || got[0].ExpiresOn != nil || !got[n+1].ExpiresOn.Equal(*expiring.ExpiresOn) {
-					t.Fatalf("%s: %d keys, newest %+v, oldest %+v, want %d, a newest without expiry and an oldest until %s",
-						when, len(got), got[0], got[len(got)-1], n+2, expiring.ExpiresOn)
+				if len(got) != n+2 {
+					t.Fatalf("%s: ListKeys() = %d keys, want %d", when, len(got), n+2)
+				}
+				if got[0].ExpiresOn != nil {
+					t.Fatalf("%s: newest key expires on %s, want no expiry", when, got[0].ExpiresOn)
+				}
+				if oldest := got[n+1]; oldest.ExpiresOn == nil || !oldest.ExpiresOn.Equal(*expiring.ExpiresOn) {
+					t.Fatalf("%s: oldest key expires on %v, want %s", when, oldest.ExpiresOn, expiring.ExpiresOn)
 				}
 				for _, k := range got[1 : n+1] {
 					if k.ExpiresOn == nil || !k.ExpiresOn.Equal(*got[1].ExpiresOn) {
@@ -37,13 +42,13 @@ func TestRollSetsExpiryAndCreatesKey(t *testing.T) {
 				}
 				fx.checkAccepted(true, got[0])
 			}
-			check("at once")
+			check("immediately after the roll")
 			fx.checkAccepted(true, append(old, expiring)...)
 			fx.clock.add(time.Minute)
 			fx.checkAccepted(false, old...)
 			fx.checkAccepted(true, expiring)
 			fx.finishOperations()
-			check("when settled")
+			check("after the operation")
 			fx.checkAccepted(false, old...)
 		})
 	}
@@ -62,7 +67,7 @@ func TestKeyChangedAfterRollIgnoresRoll(t *testing.T) {
 	described := must[keys.Key](t)(fx.keys.UpdateKey(fx.requestContext(), consumerAt("alice"), old[0].ID,
 		keys.KeyPatch{Description: store.PatchTo("kept")}))
 	if described.ExpiresOn == nil || !described.ExpiresOn.Equal(rolled) {
-		t.Fatalf("UpdateKey() during a roll = %+v, want expiry %s", described, rolled)
+		t.Fatalf("UpdateKey() during a roll = expiry %v, want %s", described.ExpiresOn, rolled)
 	}
 	noError(t, fx.keys.DeleteKey(fx.requestContext(), consumerAt("alice"), old[2].ID))
 	createdAfter := fx.createKey("alice", keys.NewKey{})
