@@ -25,8 +25,8 @@ import (
 // disturbedBackend disturbs one transaction: it calls a function before the transaction, or kills the process.
 type disturbedBackend struct {
 	store.Backend
-	// after is the number of transactions that are still left before the disturbed transaction. The value undisturbed means that no
-	// transaction is disturbed.
+	// after is the number of transactions that are still left before the disturbed transaction. The value undisturbed
+	// means that no transaction is disturbed.
 	after int
 	// beforeCommit, if not nil, is called once before the disturbed transaction. It can act as another process.
 	beforeCommit func()
@@ -310,8 +310,8 @@ var bucketNames = []string{"first-bucket", "second-bucket", "third-bucket"}
 
 // TestConsumerLimitMatchesModel creates and deletes consumers in several buckets, and changes the limit. A second
 // process can act in the middle of a change, or the first process is killed before or after a transaction. No creation
-// may exceed the limit, no creation below the limit may be refused, and no counter may be too low. A change of the limit
-// during a creation can have either result.
+// may exceed the limit, no creation below the limit may be refused, and no counter may be too low. If the limit changes
+// during a creation, both results are allowed.
 func TestConsumerLimitMatchesModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

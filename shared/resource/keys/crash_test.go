@@ -148,8 +148,8 @@ func TestLargeChangesSurviveFailures(t *testing.T) {
 	}
 }
 
-// commitCounter counts transactions. Its method changed reports whether there was one since the last call of changed, so
-// that an unchanged state is not checked again.
+// commitCounter counts transactions. Its method changed reports whether there was one since the previous call of
+// changed, so that an unchanged state is not checked again.
 type commitCounter struct{ commits, checked atomic.Int64 }
 
 func (c *commitCounter) changed() bool {

@@ -23,7 +23,7 @@ func TestConcurrentlyReturnsFirstError(t *testing.T) {
 		"two calls": {[]func() error{succeed, fail, failLater}, errFailed},
 	} {
 		if err := concurrently(test.calls...); !errors.Is(err, test.want) {
-			t.Errorf("concurrently(%s fails) error = %v, want %v", name, err, test.want)
+			t.Errorf("concurrently(failing: %s) error = %v, want %v", name, err, test.want)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func TestInParallelCallsEachOnceAndReturnsError(t *testing.T) {
 	for _, n := range []int{0, 1, maxConcurrency, maxConcurrency + 1, 3*maxConcurrency + 1} {
 		calls := make([]atomic.Int32, n)
 		if err := inParallel(n, func(i int) error { calls[i].Add(1); return nil }); err != nil {
-			t.Fatal(err)
+			t.Fatalf("inParallel(%d) error = %v, want none", n, err)
 		}
 		for i := range calls {
 			if count := calls[i].Load(); count != 1 {

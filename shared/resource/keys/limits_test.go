@@ -23,13 +23,15 @@ func (fx *fixture) setLimit(t *testing.T, l limits.Limit, value int64) {
 	}
 }
 
+// createConsumerIn creates a consumer with the instance of one of the two processes, 0 or 1.
 func (fx *fixture) createConsumerIn(process int, bucket, name string) error {
 	_, err := fx.instances[process].CreateConsumer(fx.requestContext(), bucketAt(bucket), keys.NewConsumer{Name: name})
 	return err
 }
 
 // TestConsumerLimitIsExactAcrossBuckets creates consumers in several buckets until the limit is reached. After the
-// deletion of consumers or of a bucket, it must be possible to create exactly as many as were deleted.
+// deletion of consumers or of a bucket, it must be possible to create exactly as many as were deleted. With a lowered
+// limit, none can be created.
 func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 	const limit = 150
 	fx := newFixture(t)
@@ -46,6 +48,7 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 		}
 		return err
 	}
+	// fill creates consumers until the limit refuses one, and returns their number.
 	fill := func() (n int) {
 		t.Helper()
 		for {
@@ -53,9 +56,10 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 			if fault.Is(err, fault.Forbidden) {
 				return n
 			}
-			if n++; err != nil {
+			if err != nil {
 				t.Fatalf("CreateConsumer() error = %v, want none or %v", err, fault.Forbidden)
 			}
+			n++
 		}
 	}
 	if n := fill(); n != limit {

@@ -40,8 +40,8 @@ func TestFailedReadOfListIsReturned(t *testing.T) {
 		backend.remaining.Store(int64(remaining))
 		out, _, _, err := fx.keys.ListConsumers(fx.Context(), bucketAt(bucket), keys.Filter{}, all, keys.Include{Keys: true})
 		switch {
-		case err == nil && len(out) == 1 && len(out[0].Keys) == 1:
-			return // each query of the list has failed once
+		case err == nil && len(out) == 1 && len(out[0].Keys) == 1 && remaining > 0:
+			return // each query of the list was the first to fail in one of the earlier calls
 		case err == nil:
 			t.Fatalf("ListConsumers() with failing query %d = %+v, want an error", remaining+1, out)
 		case !errors.Is(err, errQuery) || len(out) > 0:
@@ -49,5 +49,5 @@ func TestFailedReadOfListIsReturned(t *testing.T) {
 				errQuery)
 		}
 	}
-	t.Errorf("ListConsumers() fails with %d queries, want fewer queries", maxQueries)
+	t.Errorf("ListConsumers() needs at least %d queries, want fewer", maxQueries)
 }

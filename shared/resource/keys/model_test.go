@@ -44,6 +44,7 @@ func (m *model) invalidate(k modelKey) { m.invalidTexts[k.text] = true }
 type machine struct {
 	*fixture
 	model model
+	// texts is the number of custom texts that were used.
 	texts int
 	// nested is true while a nested action runs: an action that interrupts a read of another action, the outer action.
 	// before is a copy of the model from the time before the nested action, or nil if no nested action has run. The outer
@@ -123,7 +124,8 @@ func (m *machine) expect(t *rapid.T, name string, err error) *modelConsumer {
 	}):
 		return nil
 	case err != nil:
-		t.Fatalf("call with consumer %s (exists: %t) error = %v, want none or an expected error", name, exists, err)
+		t.Fatalf("call with consumer %s (exists: %t) error = %v, want none, or %v if the bucket or consumer is missing",
+			name, exists, err, fault.NotFound)
 	case !exists:
 		t.Fatalf("call with missing consumer %s succeeds, want %v", name, fault.NotFound)
 	}
@@ -136,13 +138,14 @@ func (m *machine) CreateBucket(t *rapid.T) {
 		return
 	}
 	if err != nil || m.model.exists {
-		t.Fatalf("CreateBucket() error = %v with existing bucket: %t, want success without one", err, m.model.exists)
+		t.Fatalf("CreateBucket() error = %v with existing bucket: %t, want success only if no bucket exists",
+			err, m.model.exists)
 	}
 	m.model.exists, m.model.consumers = true, map[string]*modelConsumer{}
 }
 
 func (m *machine) DeleteBucket(t *rapid.T) {
-	if rapid.IntRange(0, 3).Draw(t, "sure") > 0 {
+	if rapid.IntRange(0, 3).Draw(t, "deletes if 0") > 0 {
 		t.Skip("not now")
 	}
 	err := m.keys.DeleteBucket(m.requestContext(), bucketAt(bucket))
@@ -150,7 +153,8 @@ func (m *machine) DeleteBucket(t *rapid.T) {
 		return
 	}
 	if err != nil || !m.model.exists {
-		t.Fatalf("DeleteBucket() error = %v with existing bucket: %t, want success with one", err, m.model.exists)
+		t.Fatalf("DeleteBucket() error = %v with existing bucket: %t, want success only if the bucket exists",
+			err, m.model.exists)
 	}
 	for _, c := range m.model.consumers {
 		for _, k := range c.keys {
@@ -241,7 +245,7 @@ func (m *machine) CreateKey(t *rapid.T) {
 }
 
 func (m *machine) CreateKeys(t *rapid.T) {
-	name, n := consumerNames.Draw(t, "name"), rapid.SampledFrom([]int{2, 38, 41, 85}).Draw(t, "n")
+	name, n := consumerNames.Draw(t, "name"), rapid.SampledFrom([]int{2, 38, 41, 85}).Draw(t, "number of keys")
 	created, err := m.keys.CreateKeys(m.requestContext(), m.drawRef(t, name), make([]keys.NewKey, n))
 	if fault.Is(err, fault.Throttled) && m.before != nil {
 		t.Skip("too many changes at once")
@@ -258,7 +262,7 @@ func (m *machine) CreateKeys(t *rapid.T) {
 
 func (m *machine) RollKey(t *rapid.T) {
 	name := consumerNames.Draw(t, "name")
-	expiresOn := m.clock.Now().Add(rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "in"))
+	expiresOn := m.clock.Now().Add(rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "expires in"))
 	err := m.keys.RollKey(m.requestContext(), m.drawRef(t, name), expiresOn)
 	if fault.Is(err, fault.Throttled) {
 		t.Skip("too many large changes")
@@ -340,7 +344,7 @@ func (m *machine) DeleteKey(t *rapid.T) {
 // Work advances the clock by a random time, unless it is nested, and then runs the operations that are due.
 func (m *machine) Work(t *rapid.T) {
 	if !m.nested { // the outer action has already read the clock
-		m.clock.add(rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Minute}).Draw(t, "pass"))
+		m.clock.add(rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Minute}).Draw(t, "time"))
 	}
 	m.Sweep(t)
 }
@@ -352,7 +356,8 @@ func (m *machine) Sweep(t *rapid.T) {
 	}
 }
 
-// Check compares the consumers and keys of an existing bucket, as readers and the gateway see them, with the model.
+// Check compares the consumers and keys of an existing bucket, as readers and the gateway see them, with the model. It
+// compares the number of managers, and their emails only with a filter. A missing bucket must not be found.
 func (m *machine) Check(t *rapid.T) {
 	got, _, total, err := m.keys.ListConsumers(m.Context(), bucketAt(bucket), keys.Filter{}, all,
 		keys.Include{Managers: true})
@@ -368,8 +373,12 @@ func (m *machine) Check(t *rapid.T) {
 	}
 	for _, c := range got {
 		want := m.model.consumers[c.Name]
-		if want == nil || c.ID != want.id || len(c.Managers) != len(want.managers) {
-			t.Fatalf("consumer %s = %+v, want %+v", c.Name, c, want)
+		if want == nil {
+			t.Fatalf("consumer %s is listed, want it missing", c.Name)
+		}
+		if c.ID != want.id || len(c.Managers) != len(want.managers) {
+			t.Fatalf("consumer %s = ID %s, %d managers, want ID %s, %d managers",
+				c.Name, c.ID, len(c.Managers), want.id, len(want.managers))
 		}
 		if !maps.Equal(c.Tags, want.tags) || string(c.Metadata) != want.metadata {
 			t.Fatalf("consumer %s = tags %v, metadata %s, want %v, %s", c.Name, c.Tags, c.Metadata, want.tags, want.metadata)
@@ -398,15 +407,16 @@ func (m *machine) checkKeys(t *rapid.T, name string, want *modelConsumer) {
 		wantKey := want.keys[i]
 		if k.ID != wantKey.id || k.Text != wantKey.text || (k.ExpiresOn == nil) != (wantKey.expiresOn == nil) ||
 			k.ExpiresOn != nil && !k.ExpiresOn.Equal(*wantKey.expiresOn) {
-			t.Fatalf("key %d of %s = %+v, want %+v", i, name, k, wantKey)
+			t.Fatalf("key %d of %s = %s, text %q, expiry %v, want %s, text %q, expiry %v",
+				i, name, k.ID, k.Text, k.ExpiresOn, wantKey.id, wantKey.text, wantKey.expiresOn)
 		}
 		id, accepted := m.verifyKey(k.Text)
 		if wantAccepted := wantKey.expiresOn == nil || wantKey.expiresOn.After(m.clock.Now()); accepted != wantAccepted {
 			t.Fatalf("%s, key %d: accepted = %v, want %v", name, i, accepted, wantAccepted)
 		}
 		if accepted && (id.Sub != name || string(id.Data) != want.metadata || id.KeyID != wantKey.id) {
-			t.Fatalf("%s, key %d: verified as %+v, want subject %[1]s, metadata %[4]s and key %[5]s",
-				name, i, id, want.metadata, wantKey.id)
+			t.Fatalf("%s, key %d: verified as subject %s, metadata %s, key %s, want subject %[1]s, metadata %[6]s, key %[7]s",
+				name, i, id.Sub, id.Data, id.KeyID, want.metadata, wantKey.id)
 		}
 	}
 }
@@ -452,7 +462,7 @@ func TestServiceMatchesModel(tt *testing.T) {
 		}
 		// In half of the runs, another action interrupts reads. Any action except Check can interrupt the reads of a
 		// change. Only Sweep, whose effects must be invisible, can interrupt the reads of Check and Work.
-		interruptReads, interruptingActions := rapid.Bool().Draw(t, "torn"), maps.Clone(actions)
+		interruptReads, interruptingActions := rapid.Bool().Draw(t, "interrupt reads"), maps.Clone(actions)
 		delete(interruptingActions, "")
 		sweepOnly := map[string]func(*rapid.T){"Sweep": m.Sweep}
 		for name, action := range actions {

@@ -14,12 +14,12 @@ import (
 )
 
 // tear interrupts one of the next reads of several items at a random position. Either the store leaves the remaining
-// items unprocessed, or the other process runs one of the actions. restore ends the interruptions. If the action has
-// panicked, restore panics too.
+// items unprocessed, or the other process runs one of the actions. After restore, reads are not interrupted. If the
+// action has panicked, restore panics too.
 func (m *machine) tear(t *rapid.T, actions map[string]func(*rapid.T)) (restore func()) {
 	var gaps atomic.Int64 // the number of positions before the interruption
-	gaps.Store(int64(rapid.IntRange(0, 4).Draw(t, "gap")))
-	action := rapid.SampledFrom(append(slices.Sorted(maps.Keys(actions)), "unprocessed")).Draw(t, "inside")
+	gaps.Store(int64(rapid.IntRange(0, 4).Draw(t, "positions before the interruption")))
+	action := rapid.SampledFrom(append(slices.Sorted(maps.Keys(actions)), "unprocessed")).Draw(t, "interrupting action")
 	var panicValue any // an action panics if it is skipped or has failed
 	m.memory.Tear(rapid.Uint64().Draw(t, "order"), func(context.Context) error {
 		if gaps.Add(-1) != -1 {

@@ -14,8 +14,9 @@ import (
 )
 
 // TestPageCostIsIndependentOfPosition checks the cost of pages. With After, each page up to the last but one must cost
-// the same as the first, even if earlier consumers are created and deleted meanwhile. The cost of a page with a prefix
-// must depend only on the consumers with this prefix.
+// the same as the first, even if earlier consumers are created and deleted meanwhile. A page with a large Offset must
+// cost much more: this shows that the costs are measured. The cost of a page with a prefix must depend only on the
+// consumers with this prefix.
 func TestPageCostIsIndependentOfPosition(t *testing.T) {
 	t.Parallel()
 	fx := newFixtureWithConsumers(t, *consumers)
@@ -71,7 +72,7 @@ func TestConsumerPagesLoseNothing(t *testing.T) {
 		fx := newFixture(t)
 		fx.createBucket()
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c_-]{1,3}`), 0, 25, rapid.ID).Draw(rt, "names")
-		existing := map[string]bool{} // whether an existing consumer matches the filter
+		existing := map[string]bool{} // by name: whether a consumer matches the filter; later only those that do
 		filter := rapid.SampledFrom([]keys.Filter{
 			{},
 			{NamePrefix: "a"},
@@ -89,7 +90,7 @@ func TestConsumerPagesLoseNothing(t *testing.T) {
 		for _, name := range names {
 			create(name)
 		}
-		maps.DeleteFunc(existing, func(_ string, in bool) bool { return !in })
+		maps.DeleteFunc(existing, func(_ string, matches bool) bool { return !matches })
 		permanent := maps.Clone(existing)
 		var got []string
 		page := store.Page{Limit: rapid.IntRange(1, 5).Draw(rt, "limit")}
@@ -174,13 +175,13 @@ func TestKeyPagesLoseNothing(t *testing.T) {
 				got = append(got, k.ID)
 			}
 			if total != len(fx.listKeys("alice")) {
-				t.Fatalf("total = %d, want %d", total, len(fx.listKeys("alice")))
+				t.Fatalf("ListKeys() with hidden keys %t: total = %d, want %d", hidden, total, len(fx.listKeys("alice")))
 			}
 			if next == "" {
 				break
 			}
 			if n > len(toDelete) {
-				t.Fatalf("more than %d pages, want an end: %v", len(toDelete), got)
+				t.Fatalf("ListKeys() returns a next position after %d pages, want a last page: %v", n+1, got)
 			}
 			page.After = next
 			fx.createKey("alice", keys.NewKey{})
@@ -199,7 +200,8 @@ func TestKeyPagesLoseNothing(t *testing.T) {
 	}
 }
 
-// TestKeyPageCostIsIndependentOfPosition checks that later pages of a list of keys do not cost more than the first.
+// TestKeyPageCostIsIndependentOfPosition checks that the fifth page of a list of keys costs the same as the first, and
+// that the last page does not need more read units.
 func TestKeyPageCostIsIndependentOfPosition(t *testing.T) {
 	fx := newFixture(t)
 	fx.createBucket()

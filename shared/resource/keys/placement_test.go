@@ -48,8 +48,8 @@ func TestProjectBucketNamesAreReserved(t *testing.T) {
 	}
 }
 
-// TestForeignBucketBlocksProjectCreation creates a project whose default bucket's name is in use. This is possible
-// because earlier releases did not reserve names.
+// TestForeignBucketBlocksProjectCreation checks that DefaultBuckets refuses to create the buckets of a project if one
+// of their names belongs to another project's bucket. Earlier releases did not reserve these names.
 func TestForeignBucketBlocksProjectCreation(t *testing.T) {
 	d := (&Service{counts: counts.Open(installation.Parts{Now: time.Now})}).DefaultBuckets(auth.Owner{}, "shop")
 	for i, kind := range environment.Kinds() {

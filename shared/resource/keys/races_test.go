@@ -184,6 +184,9 @@ func TestCreationInDeletedBucketIsCleanedUp(t *testing.T) {
 				b.afterQuery = commit
 				fx.clock.add(time.Second)
 				noError(fx, fx.engine.Sweep(fx.Context()))
+				if b.afterQuery != nil {
+					fx.Fatal("the sweep does not query the keys of a consumer, want a query, after which the creation is committed")
+				}
 			},
 			"after the first sweep": func(fx *fixture, _ *pausedBackend, commit func()) {
 				fx.clock.add(time.Second)

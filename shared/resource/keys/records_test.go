@@ -45,7 +45,7 @@ func TestRecordKeysAreStable(t *testing.T) {
 			t.Errorf("table key of the %s = %v, want %v", name, test.got, test.want)
 		}
 		if test.partition != "" && test.partition != test.got.PK {
-			t.Errorf("%s: partition of %v = %q, want %q", name, test.got, test.got.PK, test.partition)
+			t.Errorf("partition that lists the %s = %q, want %q as in its table key", name, test.partition, test.got.PK)
 		}
 	}
 }

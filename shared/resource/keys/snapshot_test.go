@@ -97,8 +97,8 @@ func TestPatchDuringRollKeepsExpiry(t *testing.T) {
 	fx.checkAccepted(false, created...)
 }
 
-// TestRollDuringBulkPublishRollsItsKeys rolls keys while a bulk creation is published: the roll reads the bucket
-// before, with the entry that hides the keys, and the consumer after it.
+// TestRollDuringBulkPublishRollsItsKeys rolls keys while a bulk creation is published: the roll reads the bucket before
+// the publication, with the entry that hides the keys, and the consumer after it.
 func TestRollDuringBulkPublishRollsItsKeys(t *testing.T) {
 	fx, b := newSplitReadFixture(t)
 	fx.createBucket()

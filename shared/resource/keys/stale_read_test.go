@@ -134,9 +134,9 @@ func TestStaleBucketReadHidesBatch(t *testing.T) {
 	}
 }
 
-// TestDeletedBucketIsNotFoundWithStaleGeneration uses a process that still guesses the generation of a bucket that was
-// deleted. It reads a consumer of this bucket, which a bulk creation has changed, with the record of a later bucket
-// with the same name, which was deleted too.
+// TestDeletedBucketIsNotFoundWithStaleGeneration deletes two buckets with the same name. Then it uses a process that
+// guesses the generation of the first bucket. The process reads the consumer of the first bucket, which a bulk creation
+// has changed, and the record of the second bucket. It must return NotFound.
 func TestDeletedBucketIsNotFoundWithStaleGeneration(t *testing.T) {
 	fx := newFixture(t)
 	fx.createBucket()

@@ -27,7 +27,7 @@ func TestGeneratedKeysDetectTypos(t *testing.T) {
 		if invalid.customKey("key", text); invalid.Err() != nil {
 			t.Fatalf("customKey(%q) = %v, want no error for a generated key", text, invalid.Err())
 		}
-		i := rapid.IntRange(len("gwk_"), len(text)-1).Draw(t, "at")
+		i := rapid.IntRange(len("gwk_"), len(text)-1).Draw(t, "position")
 		other := rapid.SampledFrom(strings.Split("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-",
 			"")).Draw(t, "other")
 		if typo := text[:i] + other + text[i+1:]; typo != text && wellFormed(typo) {
@@ -153,7 +153,7 @@ func TestInputsAtLimitsAreValid(t *testing.T) {
 	p.bucketName(strings.Repeat("b", 128))
 	p.consumerName("org_123")
 	p.consumerName(strings.Repeat("c", 128))
-	p.description("description", strings.Repeat("é", maxDescription)+"")
+	p.description("description", strings.Repeat("é", maxDescription))
 	p.tags(map[string]string{
 		"a": strings.Repeat("v", maxTagValue), strings.Repeat("k", maxTagKey): "", "c": "3", "d": "4",
 		"e": "5",

@@ -70,8 +70,8 @@ func TestBucketServesItsPlacement(t *testing.T) {
 		}
 		found, err := fx.keys.BucketFor(fx.Context(), bucketAt(bucket), test.project, test.kind)
 		if test.want != (err == nil) || err == nil && found != (keys.BucketID{ID: b.ID, Name: bucket}) {
-			t.Errorf("BucketFor(%s, %s) of a bucket with tags %v = %+v, %v, want found %t",
-				test.project, test.kind, test.tags, found, err, test.want)
+			t.Errorf("BucketFor(%s, %s) of a bucket %s with tags %v = %+v, %v, want found %t",
+				test.project, test.kind, b.ID, test.tags, found, err, test.want)
 		}
 	}
 }
@@ -107,9 +107,9 @@ func TestKeyOfAnotherBucketIsRefused(t *testing.T) {
 	}
 }
 
-// TestRefusalNamesDeletedBucketAsCause checks that the error for a key of a deleted bucket has a cause for the log.
-// Without the cause, every key would be refused and no log would name the reason.
-func TestRefusalNamesDeletedBucketAsCause(t *testing.T) {
+// TestRefusalByMissingBucketHasCause checks that the error for a key of a deleted or unknown bucket has a cause for the
+// log. Without the cause, every key would be refused and no log would name the reason.
+func TestRefusalByMissingBucketHasCause(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.createBucket()
 	fx.createConsumer("alice")
@@ -129,7 +129,7 @@ func TestRefusalNamesDeletedBucketAsCause(t *testing.T) {
 	}
 	for _, ref := range []keys.BucketRef{{Name: bucket}, {ID: b.ID}, {ID: b.ID, Name: bucket}, {Name: "nothing"}} {
 		if !hasCause(ref, k.Text) {
-			t.Errorf("error for the deleted bucket %+v has no cause, want the deleted bucket", ref)
+			t.Errorf("error for the missing bucket %+v has no cause, want one", ref)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (m *machine) Roll(*rapid.T) {
 	}
 }
 
-// Update sets or clears the expiry of one key.
+// Update sets, clears or keeps the expiry of one visible key.
 func (m *machine) Update(t *rapid.T) {
 	if len(m.keys) == 0 {
 		t.Skip("no key")
@@ -86,7 +86,7 @@ func (m *machine) Update(t *rapid.T) {
 	k.stored, k.expiresOn = state, state.ExpiresOn
 }
 
-// End removes an entry from the overlay. If it is the entry of a roll, End first writes the roll into all keys.
+// End removes an entry from the overlay. If it is the entry of a roll, End first writes all changes into all keys.
 func (m *machine) End(t *rapid.T) {
 	if len(m.changes) == 0 {
 		t.Skip("no change")
@@ -185,7 +185,7 @@ func TestChangesOfAConsumerAreListedInOrder(t *testing.T) {
 		"d": {Kind: overlay.Rolling, ConsumerID: "c"}, "e": {Kind: overlay.UpdatingMetadata, ConsumerID: "other"},
 	}
 	if got := changes.OperationIDs("c", overlay.UpdatingMetadata); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("OperationIDs(c) = %v, want [a b]", got)
+		t.Errorf("OperationIDs(c, %s) = %v, want [a b]", overlay.UpdatingMetadata, got)
 	}
 }
 
