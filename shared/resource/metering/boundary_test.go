@@ -47,6 +47,8 @@ func (fx *fixture) closeAll() (commits int) {
 	return commits
 }
 
+// TestSubscriptionIsDueAtItsNextBoundary checks that a subscription is due SettleTime (10 minutes) after the end of
+// each period, and exactly at the end of its trial.
 func TestSubscriptionIsDueAtItsNextBoundary(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)
@@ -74,7 +76,7 @@ func TestSubscriptionIsDueAtItsNextBoundary(t *testing.T) {
 		}
 		isMissing := func(id string) bool { return !found[id] }
 		if len(found) != len(moment.want) || slices.ContainsFunc(moment.want, isMissing) {
-			t.Errorf("at %s: due = %v, want %v", moment.now, found, moment.want)
+			t.Errorf("at %s: due subscriptions = %v, want %v", moment.now, slices.Collect(maps.Keys(found)), moment.want)
 		}
 		fx.closeAll()
 	}

@@ -87,7 +87,7 @@ func TestConcurrentBucketDeletesCountOnce(t *testing.T) {
 }
 
 // TestDeletedPlanFreesCapacityAndName checks that a deleted plan does not count toward MaxPlans, and that its external
-// id can be used again.
+// id can be used again. An external id that UpdatePlan has replaced can also be used again.
 func TestDeletedPlanFreesCapacityAndName(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)
@@ -126,8 +126,8 @@ func TestConcurrentPlanChanges(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first, concurrent change
 		wantKind          fault.Kind
-		wantMessage       string
-		want              string
+		wantMessage       string // of the first change, or "" if it succeeds
+		want              string // the plan's label, quota and HasSubscriptions after both changes, or "deleted"
 	}{
 		"a label and a quota":           {label, increaseQuota, 0, "", "Pro 20 false"},
 		"a quota and a label":           {increaseQuota, label, 0, "", "Pro 20 false"},

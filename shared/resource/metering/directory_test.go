@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// countingBackend is a backend that counts its reads. Read fails while failing is positive.
+// countingBackend is a backend that counts its calls of Read and Query. Read fails while failing is positive.
 type countingBackend struct {
 	*memory.Backend
 	reads, failing atomic.Int64
@@ -54,6 +54,7 @@ func (fx *fixture) gateway() (*metering.Directory, *countingBackend) {
 	return metering.NewDirectory(fx.parts), c
 }
 
+// stateText returns a customer's state as text, or "none" if CustomerState returns NotFound.
 func stateText(t *testing.T, d *metering.Directory, at metering.BucketLocator, customer string) string {
 	t.Helper()
 	s, err := d.CustomerState(t.Context(), at.AccountID, at.Bucket, customer)
@@ -238,7 +239,7 @@ func TestBoundaryTakesEffectImmediately(t *testing.T) {
 		}
 	}
 	if n := backend.reads.Load(); n != 3 {
-		t.Errorf("%d reads, want 3", n)
+		t.Errorf("five calls of CustomerState() make %d reads, want 3", n)
 	}
 }
 

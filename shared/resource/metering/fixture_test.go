@@ -67,6 +67,7 @@ func (fx *fixture) requestContext() context.Context {
 	}))
 }
 
+// owner returns the owner of an account. The caller has full permissions, which changes can restrict.
 func owner(account string, changes ...func(*auth.Permissions)) auth.Owner {
 	p := auth.Full()
 	for _, c := range changes {

@@ -79,15 +79,15 @@ const maxCloseDelay = 20 * 24 * time.Hour
 // advanceClock sets the clock: to a later time, slightly back, or close to the end of a period or trial.
 func (sc *scenario) advanceClock(rt *rapid.T) {
 	to := sc.clock()
-	switch rapid.IntRange(0, 3).Draw(rt, "how") {
+	switch rapid.IntRange(0, 3).Draw(rt, "kind of step") {
 	case 0:
 		to = to.Add(rapid.SampledFrom([]time.Duration{
 			time.Millisecond, time.Second, 5 * time.Second, 3 * time.Minute,
 			10 * time.Minute, time.Hour, 24 * time.Hour, 40 * 24 * time.Hour, 366 * 24 * time.Hour,
-		}).Draw(rt, "while"))
-	case 1: // a clock that is set back slightly
-		to = to.Add(-rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(rt, "back"))
-		// do not set it back across midnight, where periods end
+		}).Draw(rt, "forward by"))
+	case 1:
+		to = to.Add(-rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(rt, "back by"))
+		// Do not set the clock back across midnight, where periods end.
 		if to.UTC().YearDay() != sc.clock().UTC().YearDay() {
 			return
 		}
@@ -106,7 +106,7 @@ func (sc *scenario) advanceClock(rt *rapid.T) {
 		to = rapid.SampledFrom(next).Draw(rt, "boundary").Add(rapid.SampledFrom([]time.Duration{
 			-time.Millisecond, 0,
 			time.Millisecond, time.Minute,
-		}).Draw(rt, "about"))
+		}).Draw(rt, "after the boundary"))
 	}
 	to = to.UTC()
 	if to.Sub(sc.startedAt) > 5*365*24*time.Hour {
@@ -162,8 +162,8 @@ func (sc *scenario) addPlan(rt *rapid.T) {
 	sc.lastChange = sc.clock()
 }
 
-// maxRemembered limits the changes of a plan's meters in a scenario. A plan keeps the past units of only so many
-// changes, and ended subscriptions, which Close does not record, need all of them.
+// maxRemembered limits the number of changes of a plan in a scenario that change its meters. A plan keeps the past
+// units of only so many days with a change. Ended subscriptions, whose periods Close does not record, need all of them.
 const maxRemembered = 7
 
 func (sc *scenario) drawPlan(rt *rapid.T) *modelPlan {
@@ -256,7 +256,7 @@ func (sc *scenario) addSubscription(rt *rapid.T) {
 	}
 	if rapid.IntRange(0, 3).Draw(rt, "ends as?") == 0 {
 		s.explicitEndStatus = rapid.SampledFrom([]metering.Status{metering.Active, metering.Paused, metering.PastDue}).Draw(
-			rt, "own")
+			rt, "status after the trial")
 		n.TrialEndStatus = s.explicitEndStatus
 	}
 	plans := sc.drawPlans(rt)
@@ -349,7 +349,7 @@ func (sc *scenario) change(rt *rapid.T) {
 }
 
 func (sc *scenario) deleteSubscription(rt *rapid.T) {
-	if rapid.IntRange(0, 3).Draw(rt, "goes?") > 0 {
+	if rapid.IntRange(0, 3).Draw(rt, "deletes if 0") > 0 {
 		return
 	}
 	s := sc.drawSubscription(rt)
@@ -364,8 +364,8 @@ func (sc *scenario) use(rt *rapid.T) {
 	limits := s.limits(sc.clock(), sc.clock())
 	key, n := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "meter"), rapid.Int64Range(1, 5).Draw(rt, "units")
 	limit, hasMeter := limits[key]
-	// the used units of an ended subscription are not recorded
-	if now := s.statusAt(sc.clock()); !hasMeter || now == metering.Canceled || now == metering.IncompleteExpired {
+	// The units that an ended subscription uses are not recorded.
+	if status := s.statusAt(sc.clock()); !hasMeter || status == metering.Canceled || status == metering.IncompleteExpired {
 		rt.Skip()
 	}
 	from, to := s.period(sc.clock())
@@ -395,7 +395,7 @@ func (sc *scenario) compare(rt *rapid.T) {
 	if total != len(sc.liveSubscriptions()) || len(listed) != total {
 		rt.Fatalf("ListSubscriptions() = %d of %d, want %d", len(listed), total, len(sc.liveSubscriptions()))
 	}
-	drawn := rapid.IntRange(0, 11).Draw(rt, "asked")
+	drawn := rapid.IntRange(0, 11).Draw(rt, "subscription with compared quotas")
 	for i, s := range slices.Backward(sc.liveSubscriptions()) {
 		got := listed[len(listed)-1-i]
 		_, to := s.period(now)

@@ -94,18 +94,19 @@ func TestUpdatePlanChangesFields(t *testing.T) {
 	change := func(p metering.PlanPatch) (metering.Plan, error) {
 		return fx.UpdatePlan(fx.requestContext(), at, created.ID, p)
 	}
-	check := func(p metering.Plan, err error, text string) {
+	check := func(p metering.Plan, err error, want string) {
 		t.Helper()
 		if got := fmt.Sprintf("%s %s %v %d %q", p.Label, p.ExternalID, formatMeters(p.Meters), p.TrialDays,
-			p.TrialEndStatus); err != nil || got != text {
-			t.Errorf("UpdatePlan() = %s, %v, want %s", got, err, text)
+			p.TrialEndStatus); err != nil || got != want {
+			t.Errorf("plan = %s, %v, want %s", got, err, want)
 		}
 	}
 	fx.setClock("2026-02-01T00:00:00Z")
 	p, err := change(metering.PlanPatch{})
 	check(p, err, `pro pro map[gone:{ 1} requests:{Requests 10}] 14 "paused"`)
 	if !p.UpdatedOn.Equal(fx.clock()) || p.CreatedOn.Equal(fx.clock()) {
-		t.Errorf("plan is created on %s and updated on %s, want it updated now", p.CreatedOn, p.UpdatedOn)
+		t.Errorf("plan is created on %s and updated on %s, want it created earlier and updated on %s",
+			p.CreatedOn, p.UpdatedOn, fx.clock())
 	}
 	// An update replaces the set of meters. A meter that remains keeps its unspecified fields.
 	p, err = change(metering.PlanPatch{Meters: map[string]metering.MeterPatch{
@@ -237,10 +238,10 @@ func TestInvalidSubscriptionPatchesAreRefused(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)
 	n := newSubscription(fx.createPlan(at, "pro", 10), fx.createPlan(at, "basic", 1))
-	// white space does not count toward the limit
+	// White space does not count toward the limit.
 	n.Metadata = json.RawMessage(`{"a" : "` + strings.Repeat("a", 1016) + `"}` + strings.Repeat(" ", 100))
 	created := fx.subscribe(at, n)
-	for field, p := range map[string]metering.SubscriptionPatch{
+	for message, p := range map[string]metering.SubscriptionPatch{
 		"planExternalIds: has to have 1": {PlanExternalIDs: []string{}},
 		"planExternalIds: has to":        {PlanExternalIDs: strings.Split("abcdefghijk", "")},
 		"planExternalIds: names a plan":  {PlanExternalIDs: []string{"pro", "pro"}},
@@ -254,11 +255,11 @@ func TestInvalidSubscriptionPatchesAreRefused(t *testing.T) {
 		"trialEndDate":                   {TrialEnd: store.PatchTo(instant("3000-01-01T00:00:00Z"))},
 	} {
 		_, err := fx.UpdateSubscription(fx.requestContext(), at, created.ID, p)
-		faulttest.Check(t, err, fault.Invalid, field)
+		faulttest.Check(t, err, fault.Invalid, message)
 	}
 }
 
-func TestRepeatedPurchaseIsConflict(t *testing.T) {
+func TestSubscriptionExternalIDIsUniqueInItsBucket(t *testing.T) {
 	fx := newFixture(t)
 	at := fx.createBucket(acme)
 	pro := fx.createPlan(at, "pro", 10)
@@ -297,7 +298,7 @@ func TestSubscriptionsAreListedInPages(t *testing.T) {
 	}
 }
 
-func TestAccountLimits(t *testing.T) {
+func TestBucketAndPlanLimits(t *testing.T) {
 	fx := newFixture(t)
 	var last metering.BucketLocator
 	for range limits.MeteringBuckets.Default {
@@ -333,37 +334,40 @@ func TestOtherAccountsAndRestrictedKeysSeeNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := fx.ReadBucket(t.Context(), ref)
 			faulttest.Check(t, err, fault.NotFound, "metering bucket")
-			for i, call := range []func() error{
-				func() error { return fx.DeleteBucket(fx.requestContext(), ref) },
-				func() error { _, err := fx.ListPlans(t.Context(), ref); return err },
-				func() error { _, err := fx.ReadPlan(t.Context(), ref, pro.ID); return err },
-				func() error {
+			for method, call := range map[string]func() error{
+				"DeleteBucket": func() error { return fx.DeleteBucket(fx.requestContext(), ref) },
+				"ListPlans":    func() error { _, err := fx.ListPlans(t.Context(), ref); return err },
+				"ReadPlan":     func() error { _, err := fx.ReadPlan(t.Context(), ref, pro.ID); return err },
+				"CreatePlan": func() error {
 					_, err := fx.CreatePlan(fx.requestContext(), ref, metering.Terms{Label: "a", ExternalID: "a"})
 					return err
 				},
-				func() error {
+				"UpdatePlan": func() error {
 					_, err := fx.UpdatePlan(fx.requestContext(), ref, pro.ID, metering.PlanPatch{})
 					return err
 				},
-				func() error { return fx.DeletePlan(fx.requestContext(), ref, pro.ID) },
-				func() error { _, _, err := fx.ListSubscriptions(t.Context(), ref, store.Page{Limit: 1}); return err },
-				func() error { _, err := fx.ReadSubscription(t.Context(), ref, s.ID); return err },
-				func() error {
+				"DeletePlan": func() error { return fx.DeletePlan(fx.requestContext(), ref, pro.ID) },
+				"ListSubscriptions": func() error {
+					_, _, err := fx.ListSubscriptions(t.Context(), ref, store.Page{Limit: 1})
+					return err
+				},
+				"ReadSubscription": func() error { _, err := fx.ReadSubscription(t.Context(), ref, s.ID); return err },
+				"CreateSubscription": func() error {
 					n := newSubscription(pro)
 					n.ExternalID = "other"
 					_, err := fx.CreateSubscription(fx.requestContext(), ref, n)
 					return err
 				},
-				func() error {
+				"UpdateSubscription": func() error {
 					_, err := fx.UpdateSubscription(fx.requestContext(), ref, s.ID, metering.SubscriptionPatch{})
 					return err
 				},
-				func() error { return fx.DeleteSubscription(fx.requestContext(), ref, s.ID) },
-				func() error { _, err := fx.Quotas(t.Context(), ref, s.ID, nil); return err },
+				"DeleteSubscription": func() error { return fx.DeleteSubscription(fx.requestContext(), ref, s.ID) },
+				"Quotas":             func() error { _, err := fx.Quotas(t.Context(), ref, s.ID, nil); return err },
 			} {
 				if err := call(); !fault.Is(err, fault.NotFound) || strings.Contains(err.Error(), "subscription") {
-					t.Errorf("call %d with %s: error = %v, want %v that does not mention a subscription",
-						i, name, err, fault.NotFound)
+					t.Errorf("%s() with %s: error = %v, want %v that does not mention a subscription",
+						method, name, err, fault.NotFound)
 				}
 			}
 		})

@@ -12,7 +12,7 @@ import (
 )
 
 // model implements docs/metering.md and contract 3.7 literally: it stores every change of plans and of their terms with
-// its time, and computes each result from all of them. It shares no code with the service.
+// its time, and computes each result from all of them. It uses the service's types, but none of its computations.
 type model struct {
 	plans []*modelPlan
 	subs  []*modelSubscription // in the order of their creation
@@ -52,7 +52,8 @@ type modelSubscription struct {
 	deleted                  bool
 	createdAt, anchor        time.Time
 	renewal                  meter.Strategy
-	// status is the status that was set last. trialEndStatus is the status after its trial.
+	// status is the status that was set last. trialEndStatus is the status after the trial. explicitEndStatus is the
+	// status after the trial that was set for the subscription, or "" if the plans determine it.
 	status, trialEndStatus, explicitEndStatus metering.Status
 	start, end                                *time.Time // of the trial
 	planChanges                               []planChange
@@ -73,7 +74,7 @@ type usage struct {
 	units int64
 }
 
-// statusAt returns the current status.
+// statusAt returns the status at a time, computed from the status that was set last.
 func (s *modelSubscription) statusAt(now time.Time) metering.Status {
 	if s.status == metering.Trialing && s.end != nil && !now.Before(*s.end) {
 		return s.trialEndStatus
@@ -128,8 +129,8 @@ func (s *modelSubscription) period(in time.Time) (from, to time.Time) {
 	return from, to
 }
 
-// limits returns the units of the period that contains a time: the current units for the current period, and the units
-// at the end of the period for a passed one.
+// limits returns the prorated units of the period that contains in: the current units for the current period, and the
+// units at the end of the period for a passed one.
 func (s *modelSubscription) limits(in, now time.Time) map[string]int64 {
 	from, to := s.period(in)
 	until := now.Add(1000 * time.Hour) // include all changes, because the clock may have been set back after them

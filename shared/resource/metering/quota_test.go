@@ -197,7 +197,7 @@ func TestTrialEndsAtTrialEnd(t *testing.T) {
 		name   string
 		plan   func(*metering.Terms)
 		change func(*metering.NewSubscription)
-		end    string // "" for none
+		end    string // the time when status begins to apply, or "" if it applies from the creation on
 		status metering.Status
 	}{
 		{"the plan's days and status", days(14, metering.Paused), nil, "2026-02-14T10:30:00Z", metering.Paused},

@@ -35,7 +35,7 @@ func (fx *fixture) runOperations() {
 	}
 }
 
-// meteringRows returns the metering rows in the table, without counters.
+// meteringRows returns the table keys of all metering records, except for the number of an account's buckets.
 func (fx *fixture) meteringRows() (out []string) {
 	for key := range fx.items.Items() {
 		if strings.HasPrefix(key.PK, "metering-") && !strings.HasPrefix(key.PK, "metering-bucket-count") {
@@ -90,8 +90,8 @@ func TestDeletedSubscriptionLeavesNoRows(t *testing.T) {
 	}
 }
 
-// TestConcurrentlyRecordedPeriodIsRemoved records a period before each commit of the operation that deletes a bucket's
-// contents, and checks that nothing remains.
+// TestConcurrentlyRecordedPeriodIsRemoved records a period before one commit of the operation that deletes a bucket's
+// contents, for each of its first 12 commits, and checks that nothing remains.
 func TestConcurrentlyRecordedPeriodIsRemoved(t *testing.T) {
 	for nth := range 12 {
 		fx := newFixture(t)
@@ -115,7 +115,7 @@ func TestConcurrentlyRecordedPeriodIsRemoved(t *testing.T) {
 		}
 		fx.runOperations()
 		if rows := fx.meteringRows(); len(rows) > 0 {
-			t.Errorf("period recorded before commit %d: remaining items = %q, want none", nth, rows)
+			t.Errorf("period recorded before commit %d: remaining items = %q, want none", nth+1, rows)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (b *interruptedBackend) Transact(ctx context.Context, token string, writes 
 	return b.Backend.Transact(ctx, token, writes)
 }
 
-// runs is the number of seeds of `make test`.
+// runs is the number of random runs in `make test`.
 const runs = 60
 
 // TestRemovalSurvivesFailures runs the deletion with failures of the workers and the table, and checks that it has the

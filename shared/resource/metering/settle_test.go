@@ -45,6 +45,8 @@ func TestLastPeriodsOfEndedSubscriptionAreRecorded(t *testing.T) {
 	n := newSubscription(fx.createPlan(at, "pro", 10))
 	n.Status, n.TrialEnd, n.TrialEndStatus = metering.Trialing, new(instant("2026-02-10T00:00:00Z")), metering.Canceled
 	trial := fx.subscribe(at, n)
+	// checkEnd runs Close now and at closedAt, and then checks the number of recorded periods. Even after a later change
+	// of the plans, Close must record nothing more.
 	checkEnd := func(s metering.Subscription, closedAt string, periods int) {
 		t.Helper()
 		keys := fx.dueKeys()
@@ -52,18 +54,19 @@ func TestLastPeriodsOfEndedSubscriptionAreRecorded(t *testing.T) {
 		fx.setClock(closedAt)
 		fx.closeAll()
 		if fx.historyRows(s.ID) != periods {
-			t.Errorf("history = %d periods, want %d", fx.historyRows(s.ID), periods)
+			t.Errorf("history of %s = %d periods, want %d", s.ExternalID, fx.historyRows(s.ID), periods)
 		}
 		fx.setClock("2030-01-01T00:00:00Z")
 		fx.update(at, s.ID, metering.SubscriptionPatch{PlanExternalIDs: []string{"basic"}})
 		fx.setClock("2031-01-01T00:00:00Z")
 		for _, key := range append(keys, fx.dueKeys()...) {
 			if writes, more, err := fx.Close(t.Context(), key, fx.clock()); len(writes) > 0 || more || err != nil {
-				t.Errorf("Close(ended subscription) = %d writes, more %t, %v, want 0, false and no error", len(writes), more, err)
+				t.Errorf("Close(ended subscription %s) = %d writes, more %t, %v, want 0, false and no error",
+					s.ExternalID, len(writes), more, err)
 			}
 		}
 		if len(fx.dueKeys()) > 0 {
-			t.Errorf("due subscriptions = %v, want none", fx.dueKeys())
+			t.Errorf("due subscriptions after the end of %s = %v, want none", s.ExternalID, fx.dueKeys())
 		}
 	}
 	fx.setClock("2026-02-10T00:00:00Z")
@@ -78,8 +81,8 @@ func TestLastPeriodsOfEndedSubscriptionAreRecorded(t *testing.T) {
 	fx.setClock("2026-01-31T10:30:00Z")
 	n.TrialEnd, n.ExternalID = new(instant("2026-03-10T00:00:00Z")), "sub_3"
 	longer := fx.subscribe(at, n)
-	for _, hour := range []string{"2026-02-28T00:10:00Z", "2026-03-10T00:00:00Z"} {
-		fx.setClock(hour)
+	for _, now := range []string{"2026-02-28T00:10:00Z", "2026-03-10T00:00:00Z"} {
+		fx.setClock(now)
 		fx.closeAll()
 	}
 	checkEnd(longer, "2026-03-31T00:10:00Z", 2)
