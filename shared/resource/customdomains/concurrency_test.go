@@ -137,7 +137,7 @@ func (fx *fixture) checkConsistent(d customdomains.Domain) {
 	}
 	if err := fx.parts.Table.Load(fx.Context(), store.Get(store.Key{PK: "custom-domain-count#a-1", SK: "."},
 		&count)); err != nil || count.Count != domains {
-		fx.Errorf("the account counts %d custom domains, want %d; %v", count.Count, domains, err)
+		fx.Errorf("number of custom domains in the account = %d, %v, want %d and no error", count.Count, err, domains)
 	}
 	projects := map[string]int{}
 	for _, m := range d.Mappings {

@@ -181,8 +181,8 @@ func TestProofIsStableAndUniqueToAccount(t *testing.T) {
 	first := fx.create(acme, customdomains.CreateInput{Hostname: "API.Example.com"})
 	if first.Hostname != api || first.Proof == nil || first.Proof.Name != "_gatewright."+api ||
 		first.Stage != customdomains.API {
-		t.Errorf("Create(API.Example.com) = %+v, want %s with a proof at _gatewright.%[2]s and stage %[3]s",
-			first, api, customdomains.API)
+		t.Errorf("Create(API.Example.com) = %s, proof %+v, stage %s, want %s, a proof at _gatewright.%[4]s, stage %s",
+			first.Hostname, first.Proof, first.Stage, api, customdomains.API)
 	}
 	if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestProofIsStableAndUniqueToAccount(t *testing.T) {
 	recreated, other := fx.create(acme, customdomains.CreateInput{Hostname: api}),
 		fx.create(otherAccount, customdomains.CreateInput{Hostname: api})
 	if *recreated.Proof != *first.Proof || recreated.ID == first.ID {
-		t.Errorf("second Create() = %+v, want another ID and the proof of %+v", recreated, first)
+		t.Errorf("second Create() = %s, %+v, want not %s, but %+v", recreated.ID, recreated.Proof, first.ID, first.Proof)
 	}
 	if other.Proof.Value == first.Proof.Value {
 		t.Errorf("proof in another account = %q, want another one than in the first account", other.Proof.Value)
@@ -259,8 +259,8 @@ func TestUnavailableDNSFailsVerification(t *testing.T) {
 	fx.dns.err = &net.DNSError{Err: "server misbehaving", IsTemporary: true}
 	_, err := fx.Verify(fx.requestContext(), acme, api)
 	faulttest.Check(t, err, fault.Conflict, "does not answer")
-	if public, ok := errors.AsType[*fault.Fault](err); !ok || strings.Contains(public.Public, "misbehaving") {
-		t.Errorf("public error = %v, want it without the text of the DNS error", public)
+	if f, ok := errors.AsType[*fault.Fault](err); ok && strings.Contains(f.Public, "misbehaving") {
+		t.Errorf("public text of the error = %q, want it without the text of the DNS error", f.Public)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestDomainHasAtMostTenDeployments(t *testing.T) {
 	fx.wantServed(fx.directory(), api, want[0])
 	if d, err := fx.Update(fx.requestContext(), acme, api, want[4], false); err != nil ||
 		deploymentNames(d)[0] != want[4] {
-		t.Errorf("Update(%s) = %v, %v, want the first deployment changed", want[4], deploymentNames(d), err)
+		t.Errorf("Update(%s) = %v, %v, want %[1]s first and no error", want[4], deploymentNames(d), err)
 	}
 	fx.wantServed(fx.directory(), api, want[4])
 	if d, err := fx.Update(fx.requestContext(), acme, api, "", false); err != nil || len(d.Mappings) > 0 {
@@ -348,7 +348,7 @@ func TestChangesSetUpdatedOn(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.create(acme, customdomains.CreateInput{Hostname: api})
 	fx.dns.addRecord(created.Proof)
-	for _, change := range []func() (customdomains.Domain, error){
+	for i, change := range []func() (customdomains.Domain, error){
 		func() (customdomains.Domain, error) { return fx.Verify(fx.requestContext(), acme, api) },
 		func() (customdomains.Domain, error) { return fx.Verify(fx.requestContext(), acme, api) },
 		func() (customdomains.Domain, error) {
@@ -361,8 +361,8 @@ func TestChangesSetUpdatedOn(t *testing.T) {
 	} {
 		fx.setClock(fx.clock().Add(time.Hour))
 		if d, err := change(); err != nil || !d.UpdatedOn.Equal(fx.clock()) || !d.CreatedOn.Equal(created.CreatedOn) {
-			t.Errorf("change at %s: updated on %s, created on %s, %v, want created on %s",
-				fx.clock(), d.UpdatedOn, d.CreatedOn, err, created.CreatedOn)
+			t.Errorf("change %d: updated on %s, created on %s, %v, want updated on %s, created on %s",
+				i, d.UpdatedOn, d.CreatedOn, err, fx.clock(), created.CreatedOn)
 		}
 	}
 }
@@ -427,6 +427,7 @@ func TestDomainMapsToDeployments(t *testing.T) {
 	}
 }
 
+// TestInvalidDeploymentsAreRefused also checks that the refused creations leave no custom domain.
 func TestInvalidDeploymentsAreRefused(t *testing.T) {
 	fx := newFixture(t)
 	for _, name := range []string{"shop-gone-0123abc", "evil-main-0123abc", "blog-idea-0123abc", "../x"} {

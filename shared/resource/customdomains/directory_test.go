@@ -26,13 +26,21 @@ import (
 
 const main = "shop-main-0123abc"
 
+// certificateText describes a certificate for a message.
+func certificateText(c *tls.Certificate) string {
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("number %d for %q", c.Leaf.SerialNumber, c.Leaf.DNSNames)
+}
+
 func (fx *fixture) directory() *customdomains.Directory {
 	p := fx.parts
 	p.Log = slog.New(slog.DiscardHandler)
 	return customdomains.NewDirectory(p)
 }
 
-// usageOf returns the requests of a function to the table.
+// usageOf returns the requests of a function to the table, without their read units.
 func (fx *fixture) usageOf(f func(ctx context.Context)) store.Usage {
 	var meter store.Meter
 	f(store.WithMeter(fx.Context(), &meter))
@@ -41,6 +49,7 @@ func (fx *fixture) usageOf(f func(ctx context.Context)) store.Usage {
 	return u
 }
 
+// wantServed checks which deployment the directory serves for a hostname. It must return NotFound if want is "".
 func (fx *fixture) wantServed(d *customdomains.Directory, hostname, want string) {
 	fx.Helper()
 	got, err := d.Deployment(fx.Context(), hostname)
@@ -104,7 +113,7 @@ func TestChangeTakesEffectWithinFiveSeconds(t *testing.T) {
 			leaf := fx.upload(fx.Service, api, pkitest.CA(t, "CA", fx.clock()))
 			fx.wantServed(d, api, main)
 			if c, err := d.Certificate(t.Context(), api); err != nil || c == nil || !c.Leaf.Equal(leaf) {
-				t.Fatalf("Certificate(%s) = %v, %v, want the uploaded certificate", api, c, err)
+				t.Fatalf("Certificate(%s) = %s, %v, want the uploaded certificate", api, certificateText(c), err)
 			}
 			if err := tt.change(fx); err != nil {
 				t.Fatal(err)
@@ -120,13 +129,14 @@ func TestChangeTakesEffectWithinFiveSeconds(t *testing.T) {
 				"domain created by another account", "deletion", "deletion of the certificate",
 			}, name)
 			if err != nil || (c != nil) != certificateServed || d.Owns(api) != (certificateServed || tt.want != "") {
-				t.Errorf("after %s: Certificate() = %v, %v, Owns() = %t, want a certificate: %t, owned: %t",
-					name, c, err, d.Owns(api), certificateServed, certificateServed || tt.want != "")
+				t.Errorf("after %s: Certificate() = %s, %v, Owns() = %t, want a certificate: %t, owned: %t",
+					name, certificateText(c), err, d.Owns(api), certificateServed, certificateServed || tt.want != "")
 			}
 		})
 	}
 }
 
+// upload uploads a certificate of the CA for a hostname of the account acme, and returns it.
 func (fx *fixture) upload(s *customdomains.Service, hostname string, ca pkitest.Cert) *x509.Certificate {
 	fx.Helper()
 	leaf := ca.Client(fx.T, hostname, fx.clock(), func(c *pkitest.Template) {
@@ -237,8 +247,11 @@ func TestTenThousandHostnames(t *testing.T) {
 	}
 	get := func(i int) func(ctx context.Context) {
 		return func(ctx context.Context) {
-			if c, err := d.Certificate(ctx, name(i)); c == nil || err != nil || !d.Owns(name(i)) {
-				t.Fatalf("Certificate(%s) = %v, %v, want a certificate of an owned name", name(i), c, err)
+			if c, err := d.Certificate(ctx, name(i)); c == nil || err != nil {
+				t.Fatalf("Certificate(%s) = %s, %v, want a certificate", name(i), certificateText(c), err)
+			}
+			if !d.Owns(name(i)) {
+				t.Fatalf("Owns(%s) = false, want true", name(i))
 			}
 			if got, err := d.Deployment(ctx, name(i)); got != main || err != nil {
 				t.Fatalf("Deployment(%s) = %s, %v, want %s and no error", name(i), got, err, main)
@@ -284,7 +297,8 @@ func TestTenThousandHostnames(t *testing.T) {
 }
 
 // TestCallersCannotChooseShard creates 2000 hostnames of 203 characters in two accounts. They are chosen so that a hash
-// of the hostname would put all of them into one shard, which would exceed the size of an item.
+// of the hostname would put all of them into one shard, which would exceed the size of an item. It must be possible to
+// verify all of them.
 func TestCallersCannotChooseShard(t *testing.T) {
 	fx := newFixture(t)
 	created := 0
@@ -352,8 +366,8 @@ func (fx *fixture) handshakeOnce(gateway, client *tls.Config) (resumed bool, err
 	return c.ConnectionState().DidResume, errors.Join(err, <-done)
 }
 
-// TestSessionOfADeletedDomainIsNotResumed checks that a session is resumed neither after the deletion of its hostname
-// nor for an unknown hostname.
+// TestSessionOfADeletedDomainIsNotResumed checks that a handshake with a session fails for an unknown hostname, and
+// after the deletion of the session's hostname.
 func TestSessionOfADeletedDomainIsNotResumed(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		fx := newFixture(t)
@@ -368,20 +382,20 @@ func TestSessionOfADeletedDomainIsNotResumed(t *testing.T) {
 		}
 		for _, want := range []bool{false, true} {
 			if resumed, err := fx.handshakeOnce(gateway, client); resumed != want || err != nil {
-				t.Fatalf("handshake: resumed = %t, %v, want %t and no error", resumed, err, want)
+				t.Fatalf("handshake (TLS %x): resumed = %t, %v, want %t and no error", version, resumed, err, want)
 			}
 		}
 		unknown := client.Clone()
 		unknown.ServerName, unknown.InsecureSkipVerify = "stranger.example.com", true
 		if _, err := fx.handshakeOnce(gateway, unknown); err == nil {
-			t.Error("handshake with an unknown name resumes the session, want an error")
+			t.Errorf("handshake (TLS %x) with an unknown name succeeds, want an error", version)
 		}
 		if err := fx.Delete(fx.requestContext(), acme, api, ""); err != nil {
 			t.Fatal(err)
 		}
 		fx.setClock(fx.clock().Add(customdomains.Staleness))
 		if _, err := fx.handshakeOnce(gateway, client); err == nil {
-			t.Error("handshake after the deletion of the domain succeeds, want an error")
+			t.Errorf("handshake (TLS %x) after the deletion of the domain succeeds, want an error", version)
 		}
 	}
 }

@@ -98,7 +98,8 @@ func TestParseHostname(t *testing.T) {
 	}
 }
 
-// TestParseHostnameIsIdempotent checks that parsing a parsed hostname does not change it, and that the DNS accepts it.
+// TestParseHostnameIsIdempotent checks that parsing a parsed hostname does not change it. A parsed hostname must be in
+// lowercase ASCII, contain a dot, and have at most MaxHostnameChars characters.
 func TestParseHostnameIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(),

@@ -32,13 +32,13 @@ type fakeAuthority struct {
 	t           *testing.T
 	refusedHost string
 	accepted    map[string]bool
-	// beforeOrder is called before the next order returns.
+	// beforeOrder, if not nil, is called once: at the beginning of the next call of Order.
 	beforeOrder func()
 	// issue returns the issued chain. If issue is nil, the authority issues the requested certificate.
 	issue func(csr *x509.CertificateRequest) string
 	// slow makes the authority issue no certificate for now.
 	slow bool
-	// beforeFinish is called in the next request for a certificate. If it returns an error, that is the result of the request.
+	// beforeFinish, if not nil, is called once: in the next call of Finish. If it returns an error, so does Finish.
 	beforeFinish func() error
 	orders       []bool // for each order, whether it used HTTP-01
 	// chain and key are the response to TLS-ALPN-01.
@@ -135,8 +135,8 @@ func stopAtThirdOrder(d operation.Definition) operation.Definition {
 	return d
 }
 
-// TestIssuanceSurvivesWorkerCrashes checks that a hostname gets its certificate and one operation that renews it. A
-// hostname that the authority refuses must get one operation that retries, and a deleted hostname must get neither.
+// TestIssuanceSurvivesWorkerCrashes checks that the operations have the same result as without crashes, except for the
+// ignored attributes: one hostname is issued a certificate, the authority refuses another, and a third is deleted.
 func TestIssuanceSurvivesWorkerCrashes(t *testing.T) {
 	operationtest.Simulate(t, func() operationtest.Scenario {
 		authority := &fakeAuthority{
@@ -279,7 +279,7 @@ func TestUploadedCertificateIsNotReplaced(t *testing.T) {
 // ordered one is issued. The renewal from before the upload must place no second order.
 func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, _, finish := newIssuanceFixture(t)
+		fx, authority, finish := newIssuanceFixture(t)
 		created := fx.createVerified(acme, customdomains.CreateInput{Hostname: api})
 		_, err := fx.DeleteCertificate(fx.requestContext(), acme, api)
 		faulttest.Check(t, err, fault.Conflict, "Upload one")
@@ -293,13 +293,17 @@ func TestDeletedUploadIsServedUntilTheNextCertificate(t *testing.T) {
 					d.Certificate, err, uploaded.NotAfter, created.ID+suffix)
 			}
 			if c, err := fx.directory().Certificate(t.Context(), api); err != nil || c == nil || !c.Leaf.Equal(uploaded) {
-				t.Errorf("Certificate() before the order ends = %v, %v, want the uploaded certificate", c, err)
+				t.Errorf("Certificate() before the order ends = %s, %v, want the uploaded one", certificateText(c), err)
 			}
 			finish(d.Certificate.Operation)
 			if c, err := fx.directory().Certificate(t.Context(), api); err != nil || c == nil || c.Leaf.Equal(uploaded) {
-				t.Errorf("Certificate() after the order = %v, %v, want the new certificate", c, err)
+				t.Errorf("Certificate() after the order = %s, %v, want the new certificate", certificateText(c), err)
 			}
+			orders := len(authority.orders)
 			finish("certify-" + created.ID + "-3") // the renewal from before the upload
+			if n := len(authority.orders) - orders; n > 0 {
+				t.Errorf("the renewal from before the upload places %d orders, want 0", n)
+			}
 			_, err = fx.DeleteCertificate(fx.requestContext(), acme, api)
 			faulttest.Check(t, err, fault.Conflict, "Upload one")
 			uploaded = fx.upload(fx.Service, api, pkitest.CA(t, "Own", fx.clock()))
@@ -339,7 +343,7 @@ func TestOrderOfDeletedDomainIsDropped(t *testing.T) {
 			t.Errorf("Read(domain of the other account) = %+v, %v, want no certificate yet", d.Certificate, err)
 		}
 		if c, err := fx.directory().Certificate(t.Context(), api); c != nil || err != nil {
-			t.Errorf("Certificate() = %v, %v, want none and no error", c, err)
+			t.Errorf("Certificate() = %s, %v, want none and no error", certificateText(c), err)
 		}
 		finish("certify-" + d.ID + "-1")
 		if d, err = fx.Read(t.Context(), otherAccount, api); err != nil || d.Certificate.ValidTo.IsZero() {
@@ -379,7 +383,8 @@ func TestFailedOrdersBackOff(t *testing.T) {
 			delay > 27*time.Hour {
 			t.Errorf("%d attempts in the first hour, delay of the last = %s, want 2 to 5 and 24h to 27h", inFirstHour, delay)
 		}
-		// The challenge types alternate, because an authority that cannot reach the hostname at one port may reach it at the other.
+		// The challenge types alternate, because an authority that cannot reach the hostname at one port may reach it at
+		// the other.
 		for n, byHTTP := range authority.orders {
 			if byHTTP != (n%2 == 1) {
 				t.Errorf("orders by HTTP = %v, want every second one", authority.orders)
@@ -389,7 +394,8 @@ func TestFailedOrdersBackOff(t *testing.T) {
 	})
 }
 
-// placeOrder runs the first operation of a custom domain until the order is placed. The authority issues no certificate yet.
+// placeOrder runs the first operation of a custom domain until its order is placed or the operation has ended. The
+// authority issues no certificate yet.
 func (fx *fixture) placeOrder(
 	authority *fakeAuthority, run func(id string) operation.Record, d customdomains.Domain,
 ) operation.Record {
@@ -433,7 +439,9 @@ func TestLateOrderDoesNotAffectNextOwner(t *testing.T) {
 	})
 }
 
-func TestVerifyOrdersCertificateOnceAuthorityExists(t *testing.T) {
+// TestVerifyOrdersCertificateAfterAuthorityIsConfigured checks that Verify orders the certificate of a custom domain
+// that was verified while the installation had no authority. A second Verify must not begin another operation.
+func TestVerifyOrdersCertificateAfterAuthorityIsConfigured(t *testing.T) {
 	fx, _, _ := newIssuanceFixture(t)
 	withAuthority := fx.Service
 	fx.parts.Config.ACMEDirectory = ""
@@ -444,7 +452,7 @@ func TestVerifyOrdersCertificateOnceAuthorityExists(t *testing.T) {
 	for range 2 {
 		if d, err := withAuthority.Verify(fx.requestContext(), acme, api); err != nil || d.Certificate == nil ||
 			!strings.HasSuffix(d.Certificate.Operation, "-1") {
-			t.Errorf("Verify() with an authority: certificate = %+v, %v, want operation -1", d.Certificate, err)
+			t.Errorf("Verify() with an authority: certificate = %+v, %v, want an operation that ends in -1", d.Certificate, err)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (fx *challengeFixture) wantChallenge(wantBody string, wantHandshake bool) {
 		}
 	}
 	if c, err := fx.gateways.Challenge(fx.Context(), api); (c != nil) != wantHandshake || err != nil {
-		fx.Errorf("Challenge(%s) = %v, %v, want a certificate: %t", api, c, err, wantHandshake)
+		fx.Errorf("Challenge(%s) = certificate: %t, error %v, want %t and no error", api, c != nil, err, wantHandshake)
 	}
 	var stored struct {
 		TTL int64 `dynamodbav:"ttl"`
@@ -179,8 +179,8 @@ func TestOrderKeyIsBoundToItsOrder(t *testing.T) {
 	})
 }
 
-// TestIssuanceFailureIsRecorded checks that the custom domain's message contains the reason, and that gateways continue
-// to serve the previous certificate.
+// TestIssuanceFailureIsRecorded checks that the custom domain's message contains the reason, and that the custom domain
+// keeps the validity and the issuer of the previous certificate.
 func TestIssuanceFailureIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, authority, finish := newIssuanceFixture(t)
@@ -270,7 +270,7 @@ func TestInvalidIssuedCertificateIsNotServed(t *testing.T) {
 				t.Errorf("%s: certificate = %+v, want none yet and operation -2", text, c)
 			}
 			if c, err := fx.directory().Certificate(t.Context(), d.Hostname); c != nil || err != nil {
-				t.Errorf("%s: Certificate() = %v, %v, want none and no error", text, c, err)
+				t.Errorf("%s: Certificate() = %s, %v, want none and no error", text, certificateText(c), err)
 			}
 		}
 	})

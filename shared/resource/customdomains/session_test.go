@@ -48,7 +48,8 @@ func TestSessionIsNotResumedWithoutCertificate(t *testing.T) {
 		}
 		fx.setClock(fx.clock().Add(customdomains.Staleness))
 		if resumed, err := connect(); err == nil || resumed || !strings.Contains(err.Error(), "unrecognized name") {
-			t.Errorf("TLS %x after the deletion: resumed = %t, %v, want an unrecognized name", version, resumed, err)
+			t.Errorf("TLS %x, certificate deleted: %t, hostname deleted: %t: resumed = %t, %v, want an unrecognized name",
+				version, i < 2, i >= 2, resumed, err)
 		}
 	}
 }

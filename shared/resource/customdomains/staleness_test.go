@@ -206,10 +206,10 @@ func TestUploadReplacesCertificate(t *testing.T) {
 		fx.setClock(fx.clock().Add(customdomains.Staleness))
 		first, err := d.Certificate(t.Context(), api)
 		if err != nil || first == nil || !first.Leaf.Equal(uploaded) {
-			t.Fatalf("Certificate() = %v, %v, want the uploaded certificate", first, err)
+			t.Fatalf("Certificate() = %s, %v, want the uploaded certificate", certificateText(first), err)
 		}
 		if second, err := d.Certificate(t.Context(), api); second != first || err != nil {
-			t.Errorf("second Certificate() = %v, %v, want the cached certificate", second, err)
+			t.Errorf("second Certificate() = %s, %v, want the cached certificate", certificateText(second), err)
 		}
 		domain, err := fx.Read(t.Context(), acme, api)
 		if err != nil {
@@ -247,7 +247,7 @@ func TestKeyIsBoundToItsDomain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, err := fx.directory().Certificate(t.Context(), api); err == nil || c != nil {
-			t.Errorf("Certificate() with another %s = %v, %v, want an error", field, c, err)
+			t.Errorf("Certificate() with another %s = %s, %v, want an error", field, certificateText(c), err)
 		}
 	}
 }

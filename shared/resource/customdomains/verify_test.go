@@ -42,7 +42,8 @@ func (d delayedDNS) LookupTXT(ctx context.Context, name string) (found []string,
 	return found, err
 }
 
-// TestVerificationSurvivesWorkerCrashes verifies two hostnames while workers die.
+// TestVerificationSurvivesWorkerCrashes verifies two hostnames while workers die. The result must be the same as
+// without crashes.
 func TestVerificationSurvivesWorkerCrashes(t *testing.T) {
 	operationtest.Simulate(t, func() operationtest.Scenario {
 		dns, queries := &fakeDNS{records: map[string][]string{}}, new(atomic.Int64)
@@ -77,7 +78,8 @@ func TestVerificationSurvivesWorkerCrashes(t *testing.T) {
 	}, 60)
 }
 
-// TestVerificationRunsForSevenDays checks that the intervals between queries grow, and that the operation ends after seven days.
+// TestVerificationRunsForSevenDays checks that the intervals between queries do not become shorter, and that the
+// operation ends after seven days with at most 400 queries. Verify must still work then.
 func TestVerificationRunsForSevenDays(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.create(acme, customdomains.CreateInput{Hostname: api})
@@ -101,7 +103,7 @@ func TestVerificationRunsForSevenDays(t *testing.T) {
 			break
 		}
 		if next := r.DueOn.Sub(fx.clock()); next < interval {
-			t.Errorf("next query in %s, the one before in %s, want growing intervals", next, interval)
+			t.Errorf("next query in %s, the one before in %s, want no shorter interval", next, interval)
 		} else {
 			interval = next
 		}
@@ -215,7 +217,7 @@ func TestUnresponsiveNameServerIsQueriedHourly(t *testing.T) {
 	}{
 		{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, time.Hour, time.Hour},
 		{context.DeadlineExceeded, time.Hour, time.Hour},
-		// a failure without a timeout
+		// A failure that is not a timeout.
 		{&net.DNSError{Err: "server misbehaving", IsTemporary: true}, time.Second, time.Minute},
 	} {
 		fx := newFixture(t)

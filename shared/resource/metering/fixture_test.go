@@ -141,8 +141,8 @@ func (fx *fixture) useUnits(s metering.Subscription, key string, n int64) {
 		Table: fx.parts.Table, Now: fx.clock, Random: storetest.Random(fx.T),
 		Log: slog.New(slog.DiscardHandler),
 	})
-	d, err := pool.Take(fx.Context(), metering.Counter("a-1", s.ID, key, meter.At(s.Anchor, s.Renewal, fx.clock()), 1<<40),
-		n)
+	counter := metering.Counter("a-1", s.ID, key, meter.At(s.Anchor, s.Renewal, fx.clock()), 1<<40)
+	d, err := pool.Take(fx.Context(), counter, n)
 	if err != nil || !d.Admitted {
 		fx.Fatalf("Take(%d of %s) = %+v, %v, want admitted and no error", n, key, d, err)
 	}
