@@ -64,12 +64,14 @@ func TestDeploymentIsVisibleAfterFirstBuildStarts(t *testing.T) {
 	}
 }
 
+// TestListDeploymentsOrder checks that ListDeployments returns the production deployment first, and then the other
+// deployments, the newest first.
 func TestListDeploymentsOrder(t *testing.T) {
 	fx := newFixture(t)
 	var want []string
 	for _, branch := range []string{"one", "two", "main", "three"} {
 		want = append(want, fx.claimNew("lime-fox", branch, branch).Deployment)
-		fx.sleep(time.Minute)
+		fx.advance(time.Minute)
 	}
 	want = []string{want[2], want[3], want[1], want[0]}
 	list, err := fx.ListDeployments(fx.requestContext(), fullOwner(), "lime-fox")

@@ -67,7 +67,8 @@ func (fx *fixture) now() time.Time {
 	return fx.clock
 }
 
-func (fx *fixture) sleep(d time.Duration) {
+// advance advances the clock.
+func (fx *fixture) advance(d time.Duration) {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
 	fx.clock = fx.clock.Add(d)
@@ -132,6 +133,7 @@ func (fx *fixture) claimNew(project, branch, body string) deployments.BuildInput
 	return fx.claimArrival(fx.uploadArchive(fx.issueUpload(project, branch), body))
 }
 
+// claimArrival begins the build of an archive that has arrived, and returns the input of the build.
 func (fx *fixture) claimArrival(a deployments.Arrival) deployments.BuildInput {
 	fx.t.Helper()
 	id, err := fx.Claim(fx.t.Context(), a)
@@ -156,7 +158,7 @@ func (fx *fixture) commit(writes []store.Write, err error) {
 // decision can supersede the build.
 func (fx *fixture) serve(in deployments.BuildInput) {
 	fx.t.Helper()
-	fx.sleep(time.Millisecond)
+	fx.advance(time.Millisecond)
 	source := in.Source
 	if source == "" {
 		source = in.Deployment + "/source-" + in.StatusID
@@ -179,6 +181,7 @@ func (fx *fixture) record(name string) deployments.Record {
 	return r
 }
 
+// input returns the input of the build operation with this id.
 func (fx *fixture) input(operationID string) deployments.BuildInput {
 	fx.t.Helper()
 	var r operation.Record

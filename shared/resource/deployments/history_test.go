@@ -153,7 +153,8 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 // TestNewestBuildOrRollbackIsServed begins, ends and rolls back builds in any order. The served build must be that of
-// the newest decision (a build that has succeeded, or a rollback), and a redeploy must build its sources.
+// the newest decision (a build that has succeeded, or a rollback). The Source of the deployment, which a redeploy
+// builds, must be its sources.
 func TestNewestBuildOrRollbackIsServed(t *testing.T) {
 	fx := newFixture(t)
 	branch := 0
@@ -164,7 +165,7 @@ func TestNewestBuildOrRollbackIsServed(t *testing.T) {
 		var live, deployed string
 		newest := int64(0)
 		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
-			switch action := rapid.SampledFrom([]string{"begin", "end", "fail", "roll back"}).Draw(rt, "what"); {
+			switch action := rapid.SampledFrom([]string{"begin", "end", "fail", "roll back"}).Draw(rt, "action"); {
 			case action == "begin":
 				running = append(running, fx.claimNew("shop", name, "x"))
 				deployed = running[0].Deployment
@@ -178,14 +179,14 @@ func TestNewestBuildOrRollbackIsServed(t *testing.T) {
 						len(before.Previous), err, fault.Conflict)
 				}
 			case action == "end" && len(running) > 0:
-				i := rapid.IntRange(0, len(running)-1).Draw(rt, "which")
+				i := rapid.IntRange(0, len(running)-1).Draw(rt, "served build")
 				fx.serve(running[i])
 				if running[i].Number > newest {
 					live, newest = running[i].StatusID, running[i].Number
 				}
 				running = slices.Delete(running, i, i+1)
 			case action == "fail" && len(running) > 0:
-				i := rapid.IntRange(0, len(running)-1).Draw(rt, "which")
+				i := rapid.IntRange(0, len(running)-1).Draw(rt, "failed build")
 				fx.commit(deployments.Fail(t.Context(), fx.table, running[i], fx.now()))
 				running = slices.Delete(running, i, i+1)
 			}
@@ -200,8 +201,11 @@ func TestNewestBuildOrRollbackIsServed(t *testing.T) {
 			if got != live || live != "" && r.Source != deployed+"/source-"+live {
 				rt.Fatalf("served build = %q, source = %q, want build %q and its source", got, r.Source, live)
 			}
-			if r.Served != nil && (!r.Needed(r.Served.Artifact) || r.Running != int64(len(running))) {
-				rt.Fatalf("deployment = %+v, want the served artifact needed and %d builds running", r, len(running))
+			if r.Served != nil && !r.Needed(r.Served.Artifact) {
+				rt.Fatalf("Needed(served artifact %s) = false, want true", r.Served.Artifact)
+			}
+			if r.Served != nil && r.Running != int64(len(running)) {
+				rt.Fatalf("%d builds running, want %d", r.Running, len(running))
 			}
 		}
 		for _, in := range running { // all runs share an account, which may only have a limited number of running builds
@@ -244,7 +248,8 @@ func TestRollbackRetriesAfterConcurrentBuild(t *testing.T) {
 	}
 	if r := fx.record(third.Deployment); r.Served.BuildID != second.StatusID || r.Served.Number != 4 ||
 		len(r.Previous) != 2 {
-		t.Errorf("deployment = %+v, want build %s served as number 4 with 2 previous builds", r, second.StatusID)
+		t.Errorf("served build = %s as number %d, %d previous builds, want %s as number 4, 2 previous builds",
+			r.Served.BuildID, r.Served.Number, len(r.Previous), second.StatusID)
 	}
 }
 

@@ -44,16 +44,17 @@ func TestConcurrentBuildsOfAccountAreLimited(t *testing.T) {
 		Owner: fullOwner(), Project: "shop",
 		Branch: "other",
 	})
-	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Throttled || f.RetryAfter != 10*time.Second ||
-		f.Public != "The account has 2 builds and open upload addresses, and its limit builds is 2. Repeat the request "+
-			"after the time in Retry-After." {
-		t.Errorf("third IssueUpload() error = %v, want %v with Retry-After 10s and the limit in its message",
-			err, fault.Throttled)
+	const wantPublic = "The account has 2 builds and open upload addresses, and its limit builds is 2. " +
+		"Repeat the request after the time in Retry-After."
+	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Throttled {
+		t.Errorf("third IssueUpload() error = %v, want %v", err, fault.Throttled)
+	} else if f.RetryAfter != 10*time.Second || f.Public != wantPublic {
+		t.Errorf("third IssueUpload() error = %q, Retry-After %s, want %q, 10s", f.Public, f.RetryAfter, wantPublic)
 	}
 	fx.requestUpload(otherOwner(), 0)
 
 	a, b := fx.claimArrival(fx.uploadArchive(first, "first")), fx.claimArrival(fx.uploadArchive(second, "second"))
-	fx.sleep(59 * time.Minute) // longer than an upload address is valid
+	fx.advance(59 * time.Minute) // longer than an upload address is valid
 	fx.requestUpload(fullOwner(), fault.Throttled)
 	fx.serve(b)
 	third := fx.requestUpload(fullOwner(), 0)
@@ -71,7 +72,7 @@ func TestConcurrentBuildsOfAccountAreLimited(t *testing.T) {
 	if _, err := fx.Redeploy(fx.requestContext(), at); !fault.Is(err, fault.Throttled) {
 		t.Errorf("Redeploy() during two builds: error = %v, want %v", err, fault.Throttled)
 	}
-	fx.sleep(21 * time.Minute)
+	fx.advance(21 * time.Minute)
 	fx.requestUpload(fullOwner(), 0)
 	fx.requestUpload(fullOwner(), fault.Throttled)
 
@@ -150,11 +151,13 @@ func TestDailyDeploymentLimitIsExact(t *testing.T) {
 	fx.requestUpload(otherOwner(), 0)
 	_, err := fx.Redeploy(fx.requestContext(), at)
 	tomorrow := fx.now().Truncate(24 * time.Hour).Add(24 * time.Hour)
-	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Throttled ||
-		f.RetryAfter-tomorrow.Sub(fx.now()) < 0 || f.RetryAfter-tomorrow.Sub(fx.now()) >= time.Second {
-		t.Errorf("fourth deployment of the day: error = %+v, want %v until %s", err, fault.Throttled, tomorrow)
+	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Throttled {
+		t.Errorf("fourth deployment of the day: error = %v, want %v", err, fault.Throttled)
+	} else if late := f.RetryAfter - tomorrow.Sub(fx.now()); late < 0 || late >= time.Second {
+		t.Errorf("fourth deployment of the day: Retry-After = %s, want %s or less than a second more",
+			f.RetryAfter, tomorrow.Sub(fx.now()))
 	}
 	fx.requestUpload(fullOwner(), fault.Throttled)
-	fx.sleep(tomorrow.Sub(fx.now()))
+	fx.advance(tomorrow.Sub(fx.now()))
 	fx.requestUpload(fullOwner(), 0)
 }

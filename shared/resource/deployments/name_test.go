@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestLabelFollowsContract14 checks the labels that contract 1.4 requires for branches.
 func TestLabelFollowsContract14(t *testing.T) {
 	for branch, want := range map[string]string{
 		"main":                 "main",

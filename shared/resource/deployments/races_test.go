@@ -60,9 +60,9 @@ func TestConcurrentBuildsHaveUniqueNumbers(t *testing.T) {
 	}
 }
 
-// TestFirstOfConcurrentClaimsWins interrupts a claim after it has read the upload and before it reads the deployment,
-// and claims another archive of the same address. The interrupted claim cannot see the conflict in the deployment's
-// number.
+// TestFirstOfConcurrentClaimsWins interrupts a claim after it has read the upload and before it reads the deployment.
+// Meanwhile, the first archive of the same address is claimed. If the interrupted claim is for another archive, it must
+// be refused, although it cannot see the conflict in the deployment's number.
 func TestFirstOfConcurrentClaimsWins(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string

@@ -130,9 +130,9 @@ func TestClaimRefusesLateArchives(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
 			u := fx.issueUpload("lime-fox", "main")
-			fx.sleep(tt.uploadedAfter)
+			fx.advance(tt.uploadedAfter)
 			a := fx.uploadArchive(u, "x")
-			fx.sleep(tt.eventAfter - tt.uploadedAfter)
+			fx.advance(tt.eventAfter - tt.uploadedAfter)
 			_, err := fx.Claim(t.Context(), a)
 			if (err == nil) != tt.claimed || err != nil && !errors.Is(err, deployments.ErrUnclaimed) {
 				t.Errorf("Claim() error = %v, want an error: %t, and only %v", err, !tt.claimed, deployments.ErrUnclaimed)
@@ -173,16 +173,16 @@ func TestUnusedUploadURLExpiresWithError(t *testing.T) {
 	if err != nil || s.Status != deployments.InProgress || s.URL != "" || s.BuildID != "" {
 		t.Errorf("ReadStatus(new upload) = %+v, %v, want %s without URL and build", s, err, deployments.InProgress)
 	}
-	fx.sleep(20*time.Minute + time.Second) // within claimMargin, a claim may still be in progress
+	fx.advance(20*time.Minute + time.Second) // within claimMargin, a claim may still be in progress
 	if s, err := fx.ReadStatus(fx.requestContext(), at); err != nil || s.Status != deployments.InProgress {
 		t.Errorf("ReadStatus(expired upload) within claimMargin = %+v, %v, want %s", s, err, deployments.InProgress)
 	}
-	fx.sleep(time.Minute)
+	fx.advance(time.Minute)
 	s, err = fx.ReadStatus(fx.requestContext(), at)
 	if err != nil || s.Status != deployments.Failure || len(s.Errors) != 1 {
 		t.Errorf("ReadStatus(expired upload) = %+v, %v, want %s with 1 error", s, err, deployments.Failure)
 	}
-	fx.sleep(31 * 24 * time.Hour)
+	fx.advance(31 * 24 * time.Hour)
 	_, err = fx.ReadStatus(fx.requestContext(), at)
 	wantKind(t, err, fault.NotFound)
 }

@@ -206,7 +206,7 @@ func definitions(s services) []operation.Definition {
 		keys.NewCascades(s.parts.Table).Definitions(), []operation.Definition{clean})
 }
 
-// runs is the number of seeds of `make test`.
+// runs is the number of random runs in `make test`.
 const runs = 100
 
 // TestDeletionSurvivesFailures runs the deletion with failures of the workers and the table, and checks that it has the
@@ -220,6 +220,7 @@ func TestDeletionSurvivesFailures(t *testing.T) {
 }
 
 // TestDeletionDuringProvisioning deletes a project while an operation provisions services that the project may call.
+// The result must be the same as without failures, and when the name is free, no contents can be found.
 func TestDeletionDuringProvisioning(t *testing.T) {
 	t.Parallel()
 	simulate(t, runs/5, func(ctx context.Context, s services) error {
@@ -259,10 +260,11 @@ func simulate(t *testing.T, runs int, arrange, act func(context.Context, service
 				if err := table.Load(ctx, project); err != nil || project.Found {
 					return err
 				}
-				if remaining, err := servicesOf(table, source, now).remainingContents(ctx); err != nil || len(remaining) > 0 {
-					return fmt.Errorf("the name is free, and there is left: %q, %w", remaining, err)
+				remaining, err := servicesOf(table, source, now).remainingContents(ctx)
+				if err == nil && len(remaining) > 0 {
+					err = fmt.Errorf("the name of the project is free, but %q remain, want no contents", remaining)
 				}
-				return nil
+				return err
 			},
 			Ignore: []string{"createdOn", "updatedOn", "deletedOn", "version", "token", "sealed", "timestamp", "ttl"},
 		}
@@ -291,7 +293,8 @@ func (b *interruptedBackend) Transact(ctx context.Context, token string, writes 
 // recreation is a request that creates a resource in the project shop.
 type recreation struct {
 	request func(ctx context.Context, s services) error
-	// want is the contents if the request succeeds after the deletion, or nil if the request is then refused.
+	// want is the contents of the project after a request that succeeds after the deletion. It is nil if such a request
+	// is refused.
 	want []string
 }
 

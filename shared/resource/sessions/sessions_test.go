@@ -34,7 +34,7 @@ type fixture struct {
 	requests int
 }
 
-// process is a process of the fixture with an empty cache.
+// process is a process of the fixture. Its cache is empty at first.
 type process struct {
 	*fixture
 	*sessions.Service
@@ -87,7 +87,8 @@ func (p *process) createSession(key string) (auth.Session, string) {
 	return session, token
 }
 
-// useSession makes a request with a session, and reports whether it was authenticated.
+// useSession makes a request with a session, and reports whether it was authenticated. If polled is true, the request
+// does not count as use.
 func (p *process) useSession(token string, polled bool) bool {
 	p.Helper()
 	caller, err := p.AuthenticateSession(p.Context(), token)
@@ -166,7 +167,7 @@ func TestIdleSessionExpires(t *testing.T) {
 		}
 		fx.now = fx.now.Add(sessions.IdleTimeout - time.Minute)
 		if got := p.useSession(token, polled); got == polled {
-			t.Errorf("polled %t: session open = %t %v after its last use, want %t",
+			t.Errorf("polled %t: session open = %t %v after the previous request, want %t",
 				polled, got, sessions.IdleTimeout-time.Minute, !polled)
 		}
 		fx.now = fx.now.Add(sessions.IdleTimeout + time.Second)
@@ -241,8 +242,11 @@ func TestDeletedSessionIsRefusedEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if second.useSession(token, false) || p.useSession(token, false) {
-		t.Error("deleted session is accepted, want it refused")
+	if second.useSession(token, false) {
+		t.Error("deleted session is accepted by the second process, want it refused")
+	}
+	if p.useSession(token, false) {
+		t.Error("deleted session is accepted by the process that deleted it, want it refused")
 	}
 	if !second.useSession(other, false) {
 		t.Error("another session of the key has ended, want it open")
@@ -337,8 +341,10 @@ func TestUseDoesNotRestoreEndedSession(t *testing.T) {
 			backend.beforeCommit = func() { endSession(p, caller) }
 		}
 		second.RecordUse(t.Context(), caller)()
-		if p.useSession(token, false) || second.useSession(token, false) {
-			t.Errorf("%s: RecordUse() restores the ended session, want it ended", name)
+		for i, proc := range []*process{p, second} {
+			if proc.useSession(token, false) {
+				t.Errorf("%s: process %d accepts the ended session after RecordUse(), want it refused", name, i+1)
+			}
 		}
 	}
 }
@@ -351,7 +357,7 @@ func TestConcurrentProcessesSimulation(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		fx, first := newFixture(t)
 		backend := &interruptedBackend{Backend: fx.items}
-		tabs := []*process{first, fx.newProcess(backend)}
+		processes := []*process{first, fx.newProcess(backend)}
 		session, token := first.createSession(fx.key)
 		lastUsed, signedOut := fx.now, false
 		for range 60 {
@@ -369,13 +375,14 @@ func TestConcurrentProcessesSimulation(t *testing.T) {
 				}
 			}
 			polled := random.IntN(3) == 0
-			accepted := tabs[random.IntN(2)].useSession(token, polled)
+			accepted := processes[random.IntN(2)].useSession(token, polled)
 			switch {
 			case wantEnded && accepted:
-				t.Fatalf("session of %v is accepted at %v, last used at %v, signed out %t, want it refused",
-					session.CreatedOn, fx.now, lastUsed, signedOut)
+				t.Fatalf("seed %d: session of %v is accepted at %v, last used at %v, signed out %t, want it refused",
+					seed, session.CreatedOn, fx.now, lastUsed, signedOut)
 			case !wantEnded && !accepted && fx.now.Sub(lastUsed) < sessions.IdleTimeout-time.Minute-time.Second:
-				t.Fatalf("session of %v is refused at %v, last used at %v, want it accepted", session.CreatedOn, fx.now, lastUsed)
+				t.Fatalf("seed %d: session of %v is refused at %v, last used at %v, want it accepted",
+					seed, session.CreatedOn, fx.now, lastUsed)
 			case accepted && !polled:
 				lastUsed = fx.now
 			case !accepted:

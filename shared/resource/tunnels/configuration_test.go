@@ -392,7 +392,7 @@ func TestNamesAreFreedImmediately(t *testing.T) {
 }
 
 // TestDeletedTunnelIsNotProvisioned checks that a provisioning operation that runs
-// after the deletion of its tunnel fails, and that the tunnel leaves no records.
+// after the deletion of its tunnel fails, and that only the account's register remains.
 func TestDeletedTunnelIsNotProvisioned(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.create(acme, "office")

@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/tunnels"
 )
 
-// runs is the number of seeds that `make test` uses for each simulation.
+// runs is the number of random runs of each simulation in `make test`.
 const runs = 50
 
 // simulatedService is the service that a simulation calls. Each request has a context with a request id of its own.

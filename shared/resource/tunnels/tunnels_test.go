@@ -211,7 +211,7 @@ func TestSealedTokenIsBoundToItsTunnel(t *testing.T) {
 		Sealed []byte `dynamodbav:"sealed"`
 	}
 	key := func(id string) store.Key { return store.Key{PK: "tunnel#a-1#" + id, SK: "."} }
-	if err := fx.parts.Table.Get(t.Context(), key(first.ID), &stored); err != nil ||
+	if err := fx.parts.Table.Get(t.Context(), key(first.ID), &stored); err != nil || len(stored.Sealed) == 0 ||
 		strings.Contains(string(stored.Sealed), first.Token) {
 		t.Fatalf("stored token = %q, %v, want it sealed", stored.Sealed, err)
 	}
@@ -267,8 +267,13 @@ func TestRestrictedKeysAndOtherAccountsSeeNoTunnels(t *testing.T) {
 			_, configureErr := fx.Configure(fx.requestContext(), o, created.ID, nil)
 			_, deleteErr := fx.Delete(fx.requestContext(), o, created.ID)
 			_, operationErr := fx.Provisioning(t.Context(), o, created.ID, started.ID)
-			for _, err := range []error{readErr, rotateErr, servicesErr, configureErr, deleteErr, operationErr} {
-				faulttest.Check(t, err, fault.NotFound, "does not exist")
+			for method, err := range map[string]error{
+				"Read": readErr, "Rotate": rotateErr, "ConfiguredServices": servicesErr, "Configure": configureErr,
+				"Delete": deleteErr, "Provisioning": operationErr,
+			} {
+				if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "does not exist") {
+					t.Errorf("%s() error = %v, want %v with the text \"does not exist\"", method, err, fault.NotFound)
+				}
 			}
 			if o.AccountID == "a-1" {
 				_, err := fx.Create(fx.requestContext(), o, "mine")
@@ -278,16 +283,16 @@ func TestRestrictedKeysAndOtherAccountsSeeNoTunnels(t *testing.T) {
 	}
 }
 
-// TestOperationIsReadOnlyThroughItsTunnel checks that an operation cannot be read with
+// TestOperationCanBeReadThroughItsTunnelOnly checks that an operation cannot be read with
 // another tunnel, account or kind. It also reads the operations of a deleted tunnel.
-func TestOperationIsReadOnlyThroughItsTunnel(t *testing.T) {
+func TestOperationCanBeReadThroughItsTunnelOnly(t *testing.T) {
 	fx := newFixture(t)
 	created, other := fx.create(acme, "office"), fx.create(acme, "other")
 	configureOp := fx.configure(created.ID, service("orders", "http://a"))
 	checkOperation := func(want operation.Status, o tunnels.Operation, err error) {
 		t.Helper()
 		if err != nil || o.Status != want || !strings.HasSuffix(o.Message, ".") {
-			t.Errorf("operation = %+v, %v, want status %s", o, err, want)
+			t.Errorf("operation = %+v, %v, want status %s and a message that ends with a period", o, err, want)
 		}
 	}
 	o, err := fx.Provisioning(t.Context(), acme, created.ID, configureOp.ID)

@@ -40,8 +40,8 @@ type fixture struct {
 	items     *memory.Backend
 	table     *store.Table
 	ca        pkitest.Cert
-	users     []string
-	onUsersOf func()
+	users     []string // the deployments that use a certificate, as UsersOf returns them
+	onUsersOf func()   // if not nil, it is called in the next call of UsersOf
 	now       time.Time
 	requests  atomic.Int64
 }
@@ -78,6 +78,7 @@ func (fx *fixture) request() context.Context {
 	}))
 }
 
+// visibleProject returns the project for a key that can see environments of these kinds, or all if there are none.
 func visibleProject(kinds ...environment.Kind) upstreamcerts.Project {
 	p := auth.Full()
 	if kinds != nil {
@@ -113,7 +114,11 @@ func TestKeyIsSealedAndUnsealedForBuilds(t *testing.T) {
 	}
 	keyLine := strings.Split(n.Key, "\n")[1]
 	for key, item := range fx.items.Items() {
-		if strings.Contains(fmt.Sprintf("%v %+v", key, item), keyLine) {
+		var attributes map[string]any
+		if err := store.Decode(item, &attributes); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(fmt.Sprintf("%v %s", key, attributes), keyLine) {
 			t.Errorf("item %v contains the key in plain text, want it sealed", key)
 		}
 	}
@@ -245,8 +250,8 @@ func TestCertificateInUseCannotBeDeleted(t *testing.T) {
 	}
 }
 
-// TestDeletionDetectsConcurrentlyServedBuild makes a build with the
-// certificate the served one between the read and the commit of the deletion.
+// TestDeletionDetectsConcurrentlyServedBuild serves a build that uses the certificate, between the read and the commit
+// of the deletion. The deletion must be refused.
 func TestDeletionDetectsConcurrentlyServedBuild(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.create("warehouse", environment.Production)

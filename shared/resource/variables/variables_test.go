@@ -219,8 +219,10 @@ func TestAllInvalidFieldsAreReported(t *testing.T) {
 	fx := newFixture(t)
 	_, err := fx.Create(fx.request(), branchRef(""), variables.NewVariable{Name: "x", Value: "\x00"})
 	f, ok := errors.AsType[*fault.Fault](err)
-	if !ok || len(f.Details) != 3 {
-		t.Errorf("Create() error = %v, want one with three fields", err)
+	if !ok {
+		t.Errorf("Create() error = %v, want a fault", err)
+	} else if len(f.Details) != 3 {
+		t.Errorf("Create() error = %v with fields %+v, want 3 fields", err, f.Details)
 	}
 }
 
@@ -365,6 +367,7 @@ func TestRefusedVariableDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestChangesAreAuditedAndReadsAreNot also checks that no item, such as an audit entry, contains a value in plain text.
 func TestChangesAreAuditedAndReadsAreNot(t *testing.T) {
 	fx := newFixture(t)
 	count := func() (n int) {
@@ -391,7 +394,11 @@ func TestChangesAreAuditedAndReadsAreNot(t *testing.T) {
 		t.Errorf("%d audit entries after a read, want 2", count())
 	}
 	for key, item := range fx.memory.Items() {
-		if text := fmt.Sprintf("%v %+v", key, item); strings.Contains(text, "secret-text") {
+		var attributes map[string]any
+		if err := store.Decode(item, &attributes); err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprintf("%v %s", key, attributes); strings.Contains(text, "secret-text") {
 			t.Errorf("item %v contains a value in plain text, want it sealed", key)
 		}
 	}
@@ -421,6 +428,8 @@ func TestSealedValueIsBoundToItsVariable(t *testing.T) {
 	}
 }
 
+// TestCostDoesNotGrowWithTheBranch checks the number of requests to the table in a branch with 80 variables. Their read
+// and write units are not compared.
 func TestCostDoesNotGrowWithTheBranch(t *testing.T) {
 	fx := newFixture(t)
 	for k := range 80 {
