@@ -230,7 +230,8 @@ func TestUnresponsiveNameServerIsQueriedHourly(t *testing.T) {
 		}
 		r, err := engine.Run(t.Context(), "verify-"+created.ID)
 		if interval := r.DueOn.Sub(fx.clock()); err != nil || r.Ended() || interval < tt.minDelay || interval > tt.maxDelay {
-			t.Errorf("%v: next query in %s, %v, want %s to %s", tt.failure, interval, err, tt.minDelay, tt.maxDelay)
+			t.Errorf("%v: next query in %s (operation ended: %t), %v, want %s to %s",
+				tt.failure, interval, r.Ended(), err, tt.minDelay, tt.maxDelay)
 		}
 	}
 }

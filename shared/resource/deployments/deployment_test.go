@@ -110,8 +110,9 @@ func TestInvisibleDeploymentsAreNotFound(t *testing.T) {
 				"read": read, "delete": fx.DeleteDeployment(fx.requestContext(), at),
 				"redeploy": redeploy,
 			} {
-				if !fault.Is(err, fault.NotFound) || err.Error() != "This deployment does not exist, or this key cannot see it." {
-					t.Errorf("%s of an invisible deployment: error = %v, want %v without details", call, err, fault.NotFound)
+				const want = "This deployment does not exist, or this key cannot see it."
+				if !fault.Is(err, fault.NotFound) || err.Error() != want {
+					t.Errorf("%s of an invisible deployment: error = %v, want %v with the text %q", call, err, fault.NotFound, want)
 				}
 			}
 		})
@@ -272,14 +273,15 @@ func TestOlderBuildNeverReplacesNewerBuild(t *testing.T) {
 			}
 			r := fx.record(in.Deployment)
 			if newest == 0 != (r.Served == nil) || r.Served != nil && r.Served.Number != newest {
-				rt.Fatalf("served %+v, want build %d", r.Served, newest)
+				rt.Fatalf("served build = %+v, want build %d (0: none)", r.Served, newest)
 			}
 			if len(r.Previous) > 5 {
 				rt.Fatalf("%d previous builds, want at most 5", len(r.Previous))
 			}
 			for _, b := range r.Previous {
 				if !r.Needed(b.Source) || !r.Needed(b.Artifact) {
-					rt.Fatalf("sources or artifact of previous build %+v are not needed, want both needed", b)
+					rt.Fatalf("previous build %+v: sources needed %t, artifact needed %t, want both needed",
+						b, r.Needed(b.Source), r.Needed(b.Artifact))
 				}
 			}
 		}

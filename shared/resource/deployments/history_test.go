@@ -84,7 +84,7 @@ func TestRollbackServesPreviousBuild(t *testing.T) {
 		r := fx.record(first.Deployment)
 		if r.Served.BuildID != live || r.Served.Artifact != first.Deployment+"/artifact-"+live ||
 			r.Source != r.Served.Source {
-			t.Errorf("served = %+v, source = %s, want build %s and its source", r.Served, r.Source, live)
+			t.Errorf("served = %+v, source = %s, want build %s with its artifact, and its source", r.Served, r.Source, live)
 		}
 		if h := fx.history(first); h[deployments.Live][0] != live || !slices.Equal(h[deployments.Previous], previous) {
 			t.Errorf("history = %v, want live %s and previous %v", h, live, previous)

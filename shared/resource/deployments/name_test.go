@@ -39,7 +39,7 @@ func TestDeploymentNamesAreDNSLabels(t *testing.T) {
 			rt.Fatalf("deploymentName(%q, %q) = %q, want a DNS label with suffix -0a1b2c3", project, branch, name)
 		}
 		if len(project) <= 44 && !strings.HasPrefix(name, project+"-"+label(branch)) {
-			rt.Fatalf("deploymentName(%q, %q) = %q, want the project and the branch in it", project, branch, name)
+			rt.Fatalf("deploymentName(%q, %q) = %q, want prefix %s-%s", project, branch, name, project, label(branch))
 		}
 	})
 }

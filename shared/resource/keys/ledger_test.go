@@ -140,7 +140,7 @@ func (l *ledgerState) checks() []entry {
 		{"check a mistyped key", l.loadNewest, func(ctx context.Context, fx *fixture) error {
 			_, err := fx.verifier.Verify(ctx, bucketRef(), l.text+"x")
 			if err == nil {
-				return fmt.Errorf("error of Verify(mistyped key) = nil, want one")
+				return fmt.Errorf("Verify(mistyped key) succeeds, want an error")
 			}
 			return nil
 		}},

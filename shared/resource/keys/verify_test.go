@@ -139,7 +139,7 @@ func TestTableErrorIsNotUnauthenticated(t *testing.T) {
 	fx := newFixtureOver(t, memory.New(), func(store.Backend) store.Backend { return failingBackend{broken} })
 	_, err := fx.verifier.Verify(fx.Context(), bucketRef(), "a-key-that-is-well-formed")
 	if !errors.Is(err, broken) || fault.Is(err, fault.Unauthenticated) {
-		t.Fatalf("Verify() with a failing table: error = %v, want %v", err, broken)
+		t.Fatalf("Verify() with a failing table: error = %v, want %v that is not %v", err, broken, fault.Unauthenticated)
 	}
 }
 
