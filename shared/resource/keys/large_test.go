@@ -55,7 +55,9 @@ func TestRollSetsExpiryAndCreatesKey(t *testing.T) {
 	}
 }
 
-func TestKeyChangedAfterRollIgnoresRoll(t *testing.T) {
+// TestLaterKeysAndClearedExpiriesIgnoreRoll checks that a roll does not affect a key that is created after the roll, or
+// whose expiry is cleared after the roll. A key whose description is changed keeps the expiry of the roll.
+func TestLaterKeysAndClearedExpiriesIgnoreRoll(t *testing.T) {
 	fx := newFixture(t)
 	fx.createBucket()
 	fx.createConsumer("alice")

@@ -165,7 +165,7 @@ func newPausedFixture(t *testing.T) (*fixture, *pausedBackend) {
 }
 
 // TestCreationInDeletedBucketIsCleanedUp runs creations that read the bucket before its deletion and are committed
-// before, during or after the first sweep of its consumers.
+// before, during or after the first sweep of its consumers. In the end, no record may remain.
 func TestCreationInDeletedBucketIsCleanedUp(t *testing.T) {
 	for name, create := range map[string]func(fx *fixture) error{
 		"key": func(fx *fixture) error {
@@ -245,7 +245,7 @@ func TestConcurrentlyReplacedTextIsRefused(t *testing.T) {
 }
 
 // TestChangeDoesNotAffectRecreatedBucket deletes the bucket between the read and the commit of a change, with and
-// without creating it again.
+// without creating it again. The change must return NotFound.
 func TestChangeDoesNotAffectRecreatedBucket(t *testing.T) {
 	for name, change := range map[string]func(fx *fixture, id string) error{
 		"update": func(fx *fixture, id string) error {
@@ -278,7 +278,7 @@ func TestChangeDoesNotAffectRecreatedBucket(t *testing.T) {
 }
 
 // TestChangeDoesNotAffectRecreatedConsumer deletes and recreates the consumer between the read and the commit of a
-// change. The new consumer has the same version as the old one.
+// change. The change must return NotFound, although the new consumer has the same version as the old one.
 func TestChangeDoesNotAffectRecreatedConsumer(t *testing.T) {
 	for name, change := range map[string]func(fx *fixture, id string) error{
 		"update": func(fx *fixture, id string) error {
@@ -307,7 +307,7 @@ func TestChangeDoesNotAffectRecreatedConsumer(t *testing.T) {
 }
 
 // TestBucketsOfSameNameShareNoConsumers creates and deletes another bucket with the same name between the read and the
-// commit of a creation.
+// commit of a creation. The created bucket must not have the consumer of the other bucket.
 func TestBucketsOfSameNameShareNoConsumers(t *testing.T) {
 	fx, b := newPausedFixture(t)
 	remove := func() { noError(t, fx.keys.DeleteBucket(fx.requestContext(), bucketAt(bucket))) }

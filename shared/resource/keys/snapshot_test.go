@@ -143,7 +143,7 @@ func TestBulkKeysIgnoreEarlierRolls(t *testing.T) {
 }
 
 // TestSlowReadIsRetried verifies a key with a long pause between the reads of key and bucket. Meanwhile, a roll is
-// written into the key and its entry is removed from the bucket.
+// written into the key and its entry is removed from the bucket. The key must be refused.
 func TestSlowReadIsRetried(t *testing.T) {
 	fx, b := newSplitReadFixture(t)
 	fx.createBucket()

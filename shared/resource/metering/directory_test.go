@@ -77,10 +77,10 @@ func TestCustomerStateIsCached(t *testing.T) {
 		t.Helper()
 		before := backend.reads.Load()
 		if got := stateText(t, d, at, customer); got != want {
-			t.Errorf("CustomerState() = %s, want %s", got, want)
+			t.Errorf("CustomerState(%s) = %s, want %s", customer, got, want)
 		}
 		if n := backend.reads.Load() - before; n != cost {
-			t.Errorf("CustomerState() takes %d reads, want %d", n, cost)
+			t.Errorf("CustomerState(%s) takes %d reads, want %d", customer, n, cost)
 		}
 	}
 	check("ada", want, 3)

@@ -46,11 +46,11 @@ type scenario struct {
 	*fixture
 	model
 	bucket        metering.BucketLocator
-	warmDirectory *metering.Directory
-	quotas        *allowance.Quotas
+	warmDirectory *metering.Directory // of a gateway that runs during the whole scenario, so its cache is in use
+	quotas        *allowance.Quotas   // of the same gateway
 	// lastChange is the time of the last change. lastClose is the time when the hourly job last ran.
 	lastChange, lastClose, startedAt time.Time
-	created                          int
+	created                          int // the number of created plans and subscriptions
 }
 
 func newScenario(t *testing.T, rt *rapid.T) *scenario {

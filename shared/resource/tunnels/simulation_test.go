@@ -40,8 +40,10 @@ func (s *simulatedService) runOperation(ctx context.Context, o tunnels.Operation
 	return err
 }
 
-// simulate makes requests whose operations may be interrupted at any point. An operation changes two services
-// per step. Between any two calls, each provisioned service must be in allowed, as "NAME at ENDPOINT".
+// simulate runs arrange without failures. Then it makes request, unless it is nil, and runs the operations that have
+// not ended. They may be interrupted at any point, and change two services per step. Between any two calls, each
+// provisioned service must be in allowed, as "NAME at ENDPOINT". In the end, the table must be the same as without
+// failures.
 func simulate(t *testing.T, allowed []string, arrange, request func(ctx context.Context, a *simulatedService) error) {
 	t.Helper()
 	t.Parallel()

@@ -135,6 +135,8 @@ func TestKeyIsSealedAndUnsealedForBuilds(t *testing.T) {
 func TestBuildsUseCertificatesOfTheirEnvironment(t *testing.T) {
 	fx := newFixture(t)
 	created := fx.create("warehouse", environment.Production)
+	// enabled reports whether builds of environments of a kind can use the certificate. Usable and ServingWrites must
+	// agree on this.
 	enabled := func(kind environment.Kind) bool {
 		t.Helper()
 		all, err := fx.Usable(t.Context(), accountID, project, kind)
