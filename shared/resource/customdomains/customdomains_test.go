@@ -190,7 +190,8 @@ func TestProofIsStableAndUniqueToAccount(t *testing.T) {
 	recreated, other := fx.create(acme, customdomains.CreateInput{Hostname: api}),
 		fx.create(otherAccount, customdomains.CreateInput{Hostname: api})
 	if *recreated.Proof != *first.Proof || recreated.ID == first.ID {
-		t.Errorf("second Create() = %s, %+v, want not %s, but %+v", recreated.ID, recreated.Proof, first.ID, first.Proof)
+		t.Errorf("second Create() = ID %s, proof %+v, want an ID other than %s, proof %+v",
+			recreated.ID, recreated.Proof, first.ID, first.Proof)
 	}
 	if other.Proof.Value == first.Proof.Value {
 		t.Errorf("proof in another account = %q, want another one than in the first account", other.Proof.Value)
@@ -298,8 +299,7 @@ func TestDomainHasAtMostTenDeployments(t *testing.T) {
 		fx.putRecord(deployments.Key(d.Name), d)
 		// Every second deployment becomes the served one.
 		got, err := fx.Create(fx.requestContext(), acme, customdomains.CreateInput{
-			Hostname: api, Deployment: d.Name,
-			Default: i%2 == 0,
+			Hostname: api, Deployment: d.Name, Default: i%2 == 0,
 		})
 		if i == customdomains.MaxDeployments {
 			faulttest.Check(t, err, fault.Conflict, "leads to 10 deployments")
