@@ -312,6 +312,8 @@ func TestVerifyReturnsNameAndMetadata(t *testing.T) {
 	}
 }
 
+// TestConcurrentChangesOfConsumerPersist creates keys and updates the metadata of their consumer concurrently. Exactly
+// the keys of successful creations must be listed, and the gateway must accept them with the consumer's metadata.
 func TestConcurrentChangesOfConsumerPersist(t *testing.T) {
 	fx := newFixture(t)
 	fx.createBucket()
@@ -346,6 +348,9 @@ func TestConcurrentChangesOfConsumerPersist(t *testing.T) {
 		})
 	}
 	group.Wait()
+	if len(created) == 0 {
+		t.Fatal("all concurrent calls of CreateKey() are throttled, want at least one success")
+	}
 	if got := fx.listKeys("alice"); len(got) != len(created) {
 		t.Fatalf("ListKeys() = %d keys, want %d", len(got), len(created))
 	}

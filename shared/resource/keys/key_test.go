@@ -19,7 +19,7 @@ func TestKeyFormats(t *testing.T) {
 	fx := newFixture(t)
 	fx.createBucket()
 	must[keys.Bucket](t)(fx.keys.CreateBucket(fx.requestContext(), owner,
-		keys.NewBucket{Name: "forgetful", Unretrievable: true}))
+		keys.NewBucket{Name: "unretrievable", Unretrievable: true}))
 	for _, test := range []struct {
 		bucket string
 		format keys.Format
@@ -29,8 +29,8 @@ func TestKeyFormats(t *testing.T) {
 		{bucket, keys.Visible, func(text string) string { return text }},
 		{bucket, keys.Masked, func(text string) string { return "****" + text[len(text)-8:] }},
 		{bucket, "", func(text string) string { return "****" + text[len(text)-8:] }},
-		{"forgetful", keys.Visible, func(text string) string { return "****" + text[len(text)-8:] }},
-		{"forgetful", keys.None, func(string) string { return "" }},
+		{"unretrievable", keys.Visible, func(text string) string { return "****" + text[len(text)-8:] }},
+		{"unretrievable", keys.None, func(string) string { return "" }},
 	} {
 		t.Run(fmt.Sprintf("%s %s", test.bucket, test.format), func(t *testing.T) {
 			name := "c-" + string(test.format)
@@ -130,9 +130,9 @@ func TestTableContainsNoPlaintextKeys(t *testing.T) {
 	fx := newFixture(t)
 	fx.createBucket()
 	must[keys.Bucket](t)(fx.keys.CreateBucket(fx.requestContext(), owner,
-		keys.NewBucket{Name: "forgetful", Unretrievable: true}))
+		keys.NewBucket{Name: "unretrievable", Unretrievable: true}))
 	var texts []string
-	for _, name := range []string{bucket, "forgetful"} {
+	for _, name := range []string{bucket, "unretrievable"} {
 		b := must[keys.Bucket](t)(fx.keys.ReadBucket(fx.Context(), bucketAt(name)))
 		at := keys.ConsumerLocator{BucketLocator: bucketAt(name), Consumer: "alice"}
 		created := must[keys.Consumer](t)(fx.keys.CreateConsumer(fx.requestContext(), bucketAt(name),
@@ -154,7 +154,7 @@ func TestTableContainsNoPlaintextKeys(t *testing.T) {
 				t.Errorf("item %s %s contains the text of a key, want only its hash", key.PK, key.SK)
 			}
 		}
-		if _, sealed := item["sealed"]; sealed && strings.Contains(key.PK, "/forgetful/") {
+		if _, sealed := item["sealed"]; sealed && strings.Contains(key.PK, "/unretrievable/") {
 			t.Errorf("item %s %s of a bucket that stores no keys has a sealed text, want none", key.PK, key.SK)
 		}
 	}

@@ -239,6 +239,9 @@ func TestConcurrentlyReplacedTextIsRefused(t *testing.T) {
 				must[keys.Key](t)(fx.keys.UpdateKey(fx.requestContext(), consumerAt("alice"), k.ID, keys.KeyPatch{Text: text}))
 			})
 			noError(t, change(fx))
+			if b.betweenReads != nil {
+				t.Fatal("the text is not replaced during the change, want it replaced once")
+			}
 			fx.checkAccepted(false, k, keys.Key{Text: text})
 		})
 	}
@@ -319,6 +322,9 @@ func TestBucketsOfSameNameShareNoConsumers(t *testing.T) {
 		remove()
 	}
 	fx.createBucket()
+	if b.beforeCommit != nil {
+		t.Fatal("no other bucket is created before the commit of CreateBucket(), want one")
+	}
 	_, err := fx.keys.ReadConsumer(fx.Context(), consumerAt("alice"), keys.Include{})
 	wantFault(t, err, fault.NotFound)
 }

@@ -29,7 +29,7 @@ func TestGeneratedKeysDetectTypos(t *testing.T) {
 		}
 		i := rapid.IntRange(len("gwk_"), len(text)-1).Draw(t, "position")
 		other := rapid.SampledFrom(strings.Split("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-",
-			"")).Draw(t, "other")
+			"")).Draw(t, "replacement")
 		if typo := text[:i] + other + text[i+1:]; typo != text && wellFormed(typo) {
 			t.Fatalf("wellFormed(%q) = true, want false for a typo in %q", typo, text)
 		}
@@ -183,6 +183,7 @@ func TestExpiryYearIsValidated(t *testing.T) {
 	}
 }
 
+// TestDirectoryIsBounded checks that the directory caches the names of at most directorySize consumers.
 func TestDirectoryIsBounded(t *testing.T) {
 	d := newDirectory()
 	for i := range directorySize + 10 {

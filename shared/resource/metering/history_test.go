@@ -58,7 +58,7 @@ func newScenario(t *testing.T, rt *rapid.T) *scenario {
 	sc.now.Store(new(rapid.SampledFrom([]time.Time{
 		instant("2026-01-31T10:30:00Z"), instant("2023-12-31T23:59:59.999Z"),
 		instant("2024-02-29T00:00:00Z"), instant("2026-04-30T00:00:00Z"),
-	}).Draw(rt, "begin")))
+	}).Draw(rt, "start time")))
 	sc.startedAt = sc.clock()
 	sc.bucket, sc.warmDirectory, sc.lastClose = sc.fixture.createBucket(acme), metering.NewDirectory(sc.parts), sc.clock()
 	sc.quotas = allowance.NewQuotas(allowance.Options{

@@ -98,6 +98,9 @@ func TestDeletionIncludesConcurrentConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if configureOp.ID == "" {
+		t.Fatal("no configuration is stored before the commit of Delete(), want one")
+	}
 	fx.checkClaims(created.ID)
 	fx.runOperation(teardown.ID)
 	fx.checkProvisioned()

@@ -41,7 +41,7 @@ func (m *machine) create(batch string) {
 // Create creates either one key, or a batch of two hidden keys.
 func (m *machine) Create(t *rapid.T) {
 	m.next()
-	if rapid.Bool().Draw(t, "alone") {
+	if rapid.Bool().Draw(t, "single key") {
 		m.create("")
 		return
 	}
