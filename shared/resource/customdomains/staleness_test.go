@@ -149,10 +149,16 @@ func TestReadOutlivesFirstCaller(t *testing.T) {
 				firstCtx, cancel := context.WithCancel(t.Context())
 				go func() { _, _ = d.Deployment(firstCtx, api) }()
 				synctest.Wait()
-				go fx.wantServed(d, api, main)
+				done := make(chan struct{})
+				go func() { fx.wantServed(d, api, main); close(done) }()
 				synctest.Wait()
 				cancel()
 				synctest.Wait()
+				select {
+				case <-done:
+					t.Error("second Deployment() returns before the read has ended, want it to wait")
+				default:
+				}
 				close(backend.gate)
 				synctest.Wait()
 			})
@@ -168,8 +174,14 @@ func TestRefreshAgeCountsFromItsStart(t *testing.T) {
 		fx.createVerified(acme, customdomains.CreateInput{Hostname: api, Deployment: main})
 		backend := &blockingBackend{prefix: "custom-domain-index", gate: make(chan struct{})}
 		d := fx.directoryOver(backend)
-		go fx.wantServed(d, api, main)
+		done := make(chan struct{})
+		go func() { fx.wantServed(d, api, main); close(done) }()
 		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("Deployment() returns before the refresh has ended, want it to wait")
+		default:
+		}
 		fx.setClock(fx.clock().Add(customdomains.Staleness))
 		close(backend.gate)
 		synctest.Wait()
