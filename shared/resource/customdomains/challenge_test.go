@@ -12,6 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/customdomains"
 )
 
+// wantChallengeBody requests the challenge of a host's first order, whose token is "false" (see fakeAuthority), and
+// checks the response.
 func (fx *fixture) wantChallengeBody(h http.Handler, host, want string) {
 	fx.Helper()
 	r := httptest.NewRequestWithContext(fx.Context(), http.MethodGet, "http://x/.well-known/acme-challenge/false",

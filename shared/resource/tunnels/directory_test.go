@@ -19,7 +19,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/tunnels"
 )
 
-// countingBackend counts the reads of a table. The reads fail while failing is not 0.
+// countingBackend counts the calls of Read, which fail while failing is not 0.
 type countingBackend struct {
 	*memory.Backend
 	reads, failing atomic.Int64
@@ -49,7 +49,7 @@ type directoryFixture struct {
 	*fixture
 	*tunnels.Directory
 	*countingBackend
-	clockOffset atomic.Int64
+	clockOffset atomic.Int64 // the time since epoch, in nanoseconds
 }
 
 func (fx *fixture) newDirectoryFixture() *directoryFixture {
@@ -152,7 +152,7 @@ func TestFindIsCachedForStaleness(t *testing.T) {
 	check("orders", wantRef, 0)
 	check("missing", "no service", 1)
 	check("missing", "no service", 0)
-	check("no name", "no service", 0)
+	check("an invalid name", "no service", 0)
 	c.advance(tunnels.Staleness - 1)
 	check("orders", wantRef, 0)
 	c.advance(1)

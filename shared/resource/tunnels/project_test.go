@@ -87,10 +87,10 @@ func TestDeletedProjectIsRemovedFromTunnels(t *testing.T) {
 		fx.runOperation(fx.configure(last.ID, sharedService(name)).ID)
 		want = append(want, fmt.Sprintf("%s of %s at http://a for blog", name, last.ID))
 	}
-	first := fx.create(acme, "tunnel-of-two")
-	fx.runOperation(fx.configure(first.ID, sharedService("stock-98"),
+	withTwo := fx.create(acme, "tunnel-of-two")
+	fx.runOperation(fx.configure(withTwo.ID, sharedService("stock-98"),
 		tunnels.Spec{Name: "stock-99", Endpoint: "http://a"}).ID)
-	want = append(want, "stock-98 of "+first.ID+" at http://a for blog", "stock-99 of "+first.ID+" at http://a for")
+	want = append(want, "stock-98 of "+withTwo.ID+" at http://a for blog", "stock-99 of "+withTwo.ID+" at http://a for")
 	rounds := 0
 	for more := true; more; rounds++ {
 		var writes []store.Write
@@ -113,7 +113,7 @@ func TestDeletedProjectIsRemovedFromTunnels(t *testing.T) {
 	}
 	fx.checkProvisioned(want...)
 	d := tunnels.OpenDirectory(fx.parts)
-	for _, ref := range []string{"a-1/" + first.ID, "a-1/" + last.ID} {
+	for _, ref := range []string{"a-1/" + withTwo.ID, "a-1/" + last.ID} {
 		services, err := d.Services(t.Context(), ref)
 		if err != nil || len(services) == 0 || strings.Contains(fmt.Sprint(services), "shop") {
 			t.Errorf("Services(%s) = %v, %v, want some, without shop", ref, services, err)
