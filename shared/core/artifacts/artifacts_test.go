@@ -73,7 +73,7 @@ func TestNameIsKeyedHashOfContent(t *testing.T) {
 		"another root key":   put(&rootKey{2}, "a", "x"),
 	} {
 		if other == one {
-			t.Errorf("Put() of %s = %s, want another name", change, other)
+			t.Errorf("Put() with %s = %s, want another name than %s", change, other, one)
 		}
 	}
 }
@@ -104,11 +104,13 @@ func TestUnreadableArtifactReturnsError(t *testing.T) {
 		}
 	}
 	for _, format := range []int{project.OldestFormat - 1, project.ArtifactFormat + 1} {
-		_, err := s.Get(t.Context(), fmt.Sprintf("a/gone.%d", format))
-		if format, ok := errors.AsType[*project.FormatError](err); !ok || !errors.Is(err, project.ErrFormat) ||
-			format.Newer() != (format.Format > project.ArtifactFormat) {
-			t.Errorf("Get() of another format = %v, want a FormatError that is %v, and newer only above %d",
-				err, project.ErrFormat, project.ArtifactFormat)
+		name := fmt.Sprintf("a/gone.%d", format)
+		_, err := s.Get(t.Context(), name)
+		if formatErr, ok := errors.AsType[*project.FormatError](err); !ok || !errors.Is(err, project.ErrFormat) {
+			t.Errorf("Get(%s) = %v, want a FormatError that is %v", name, err, project.ErrFormat)
+		} else if formatErr.Newer() != (formatErr.Format > project.ArtifactFormat) {
+			t.Errorf("Get(%s): Newer() of the error for format %d = %t, want true only above %d",
+				name, formatErr.Format, formatErr.Newer(), project.ArtifactFormat)
 		}
 	}
 	if _, err := s.Get(t.Context(), "a/gone.x"); !errors.Is(err, project.ErrFormat) {
@@ -117,7 +119,7 @@ func TestUnreadableArtifactReturnsError(t *testing.T) {
 }
 
 // TestArtifactFormats checks that this release reads artifacts of each format that it
-// supports, and that FormatOf returns an artifact's format from its name.
+// supports, and that FormatOf returns an artifact's format from its name. By default, a Store writes WrittenFormat.
 func TestArtifactFormats(t *testing.T) {
 	s := open(blob.NewMemory(time.Now), &rootKey{})
 	names := map[string]bool{}
@@ -137,6 +139,6 @@ func TestArtifactFormats(t *testing.T) {
 		names[name] = true
 	}
 	if s.Format() != project.WrittenFormat {
-		t.Errorf("Format() = %d, want %d", s.Format(), project.WrittenFormat)
+		t.Errorf("Format() of a new Store = %d, want %d", s.Format(), project.WrittenFormat)
 	}
 }

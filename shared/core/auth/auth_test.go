@@ -34,13 +34,13 @@ func TestKeySeesOnlyItsProjectsAndEnvironments(t *testing.T) {
 		want          bool
 	}{
 		{"the key's environment", limited, "shop", "PREVIEW", true},
-		{"another spelling", limited, "shop", "preview", true},
+		{"the key's environment in lower case", limited, "shop", "preview", true},
 		{"another project", limited, "blog", "PREVIEW", false},
 		{"another environment", limited, "shop", "PRODUCTION", false},
 		{"no project", limited, "", "PREVIEW", false},
 		{"no environment", limited, "shop", "", false},
 		{"an unknown kind of environment", limited, "shop", "staging", false},
-		{"any project", allPreviews, "blog", "PREVIEW", true},
+		{"another project with all projects", allPreviews, "blog", "PREVIEW", true},
 		{"no project with all projects", allPreviews, "", "PREVIEW", true},
 		{"no project or kind without all environments", allPreviews, "", "", false},
 		{"no project or kind with full permissions", auth.Full(), "", "", true},
@@ -68,8 +68,11 @@ func TestScopesAreParsed(t *testing.T) {
 		{"all,tunnels:read", 0, true},
 	} {
 		got, err := auth.ParseScopes(c.text)
-		if len(got) != c.want || (err != nil) != c.wantErr {
-			t.Errorf("ParseScopes(%q) = %v, %v, want %d scopes, error %t", c.text, got, err, c.want, c.wantErr)
+		if len(got) != c.want {
+			t.Errorf("ParseScopes(%q) = %v, want %d scopes", c.text, got, c.want)
+		}
+		if (err != nil) != c.wantErr {
+			t.Errorf("ParseScopes(%q) error = %v, want an error: %t", c.text, err, c.wantErr)
 		}
 		if err != nil && !strings.Contains(err.Error(), "custom-domains") {
 			t.Errorf("ParseScopes(%q) error = %v, want a list of the resources in it", c.text, err)
@@ -77,7 +80,7 @@ func TestScopesAreParsed(t *testing.T) {
 	}
 }
 
-func TestPrincipalFromPanicsWithoutCaller(t *testing.T) {
+func TestPrincipalFromPanicsWithoutPrincipal(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("PrincipalFrom() without a principal returns, want a panic")

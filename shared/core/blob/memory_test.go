@@ -14,7 +14,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/blob"
 )
 
-// contents returns a bucket's objects as "key=body".
+// contents returns a bucket's objects as "key=body", separated by spaces.
 func contents(t *testing.T, bucket *blob.Memory) string {
 	t.Helper()
 	var out []string
@@ -46,10 +46,10 @@ func TestCloneIsIndependent(t *testing.T) {
 	}
 	clone.Upload("c", []byte("3"))
 	if got := contents(t, original); got != "a=2" {
-		t.Errorf("original after changes of its clone = %q, want \"a=2\"", got)
+		t.Errorf("original after its own changes and those of its clone = %q, want \"a=2\"", got)
 	}
 	if got := contents(t, clone); got != "a=1 b=1 c=3" {
-		t.Errorf("clone = %q, want \"a=1 b=1 c=3\"", got)
+		t.Errorf("clone after its own changes and those of its original = %q, want \"a=1 b=1 c=3\"", got)
 	}
 }
 
@@ -71,7 +71,8 @@ func TestRestoreIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestConcurrentClones uses clones concurrently, so that the race detector reports data that they share.
+// TestConcurrentClones uses clones concurrently, so that the race detector reports data that they share. It also checks
+// that the snapshot does not change.
 func TestConcurrentClones(t *testing.T) {
 	snapshot := blob.NewMemory(time.Now)
 	snapshot.Upload("a", slices.Repeat([]byte("1"), 100))
@@ -85,7 +86,7 @@ func TestConcurrentClones(t *testing.T) {
 	}
 	wg.Wait()
 	if got := contents(t, snapshot); got != "a="+strings.Repeat("1", 100) {
-		t.Errorf("snapshot = %q, want a with 100 times \"1\"", got)
+		t.Errorf("snapshot after changes of its clones = %q, want a with 100 times \"1\"", got)
 	}
 }
 

@@ -51,7 +51,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// startServer starts a child process over an empty directory and waits until it listens.
+// startServer starts a child process that serves an empty directory, waits until it listens, and sets endpointVar.
 func startServer() (stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "blob-test-*")
 	if err != nil {
@@ -96,7 +96,7 @@ func startServer() (stop func() error, err error) {
 			return stop, errors.Join(c.Close(), os.Setenv(endpointVar, "http://"+address))
 		}
 		if ctx.Err() != nil {
-			return nil, errors.Join(fmt.Errorf("nobody listens at %s", address), stop())
+			return nil, errors.Join(fmt.Errorf("the S3 server does not listen at %s after 10 s", address), stop())
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

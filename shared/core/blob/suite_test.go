@@ -158,7 +158,7 @@ func TestObjectIsWrittenOnce(t *testing.T) {
 		}
 		head, err := b.Head(t.Context(), key)
 		if err != nil || head.Size != 5 || head.Key != key || time.Since(head.Modified) > time.Minute {
-			t.Errorf("Head(%s) = %+v, %v, want this key, 5 bytes, modified now", key, head, err)
+			t.Errorf("Head(%s) = %+v, %v, want this key, 5 bytes, modified in the last minute", key, head, err)
 		}
 		if head.ETag == "" || head.ETag != o.ETag {
 			t.Errorf("Head(%s) ETag = %q, want the %q of Get()", key, head.ETag, o.ETag)
@@ -175,7 +175,9 @@ func TestReplaceRequiresETag(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, first := read(t, b, key, "")
-		for range 2 { // the second time the object has another ETag
+		// The second call has an old ETag. The object already has the content "second", as after a lost reply, so this
+		// call may succeed.
+		for range 2 {
 			err := b.Replace(t.Context(), key, first.ETag, strings.NewReader("second"))
 			content, current := read(t, b, key, "")
 			if content != "second" || current.ETag == first.ETag || current.Size != 6 {
@@ -229,9 +231,9 @@ func TestReplacedUploadIsDetected(t *testing.T) {
 			t.Fatal(err)
 		}
 		if content, _ := read(t, b, key, first.ETag); content != "first" {
-			t.Errorf("Get(%s) = %q, want \"first\"", key, content)
+			t.Errorf("Get(%s) with the current ETag = %q, want \"first\"", key, content)
 		}
-		if b.singleUse {
+		if b.singleUse { // no upload can replace the first one
 			return
 		}
 		b.upload(t, key, []byte("other"))
@@ -303,11 +305,11 @@ func TestCanceledContextStopsCalls(t *testing.T) {
 			listErr = err
 		}
 		for name, err := range map[string]error{
-			"put": b.Put(ctx, "k", strings.NewReader("")), "get": getErr, "head": headErr,
-			"delete": b.Delete(ctx, "k"), "list": listErr,
+			"Put": b.Put(ctx, "k", strings.NewReader("")), "Get": getErr, "Head": headErr,
+			"Delete": b.Delete(ctx, "k"), "List": listErr,
 		} {
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%s with a canceled context = %v, want %v", name, err, context.Canceled)
+				t.Errorf("%s() with a canceled context = %v, want %v", name, err, context.Canceled)
 			}
 		}
 	})
@@ -327,11 +329,11 @@ func TestPresignedURLRefusesOtherRequests(t *testing.T) {
 			"another key":    {http.MethodPut, strings.Replace(address, "right", "wrong", 1)},
 			"a later expiry": {http.MethodPut, strings.Replace(address, "X-Amz-Expires=900", "X-Amz-Expires=90000", 1)},
 			"no signature":   {http.MethodPut, address[:strings.Index(address, "?")]},
-			"another date":   {http.MethodPut, withQuery(t, address, "X-Amz-Date", "20200101T000000Z")},
+			"an old date":    {http.MethodPut, withQuery(t, address, "X-Amz-Date", "20200101T000000Z")},
 			"another access key": {
 				http.MethodPut, withQuery(t, address, "X-Amz-Credential", "else/20260101/us-east-1/s3/aws4_request"),
 			},
-			"a broken signature": {http.MethodPut, withQuery(t, address, "X-Amz-Signature", strings.Repeat("0", 64))},
+			"another signature": {http.MethodPut, withQuery(t, address, "X-Amz-Signature", strings.Repeat("0", 64))},
 		} {
 			if code := send(t, tc.method, tc.address, []byte("x")); code < 400 || code >= 500 {
 				t.Errorf("request with %s: status = %d, want 4xx", name, code)
@@ -394,6 +396,7 @@ func signWithAge(t *testing.T, address string, age time.Duration) string {
 	return signed
 }
 
+// withQuery returns the URL with another value of one query parameter.
 func withQuery(t *testing.T, address, name, value string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -406,6 +409,8 @@ func withQuery(t *testing.T, address, name, value string) string {
 	return u.String()
 }
 
+// TestPresignedURLNeedsNoHeaders checks that an upload URL requires no header except Host, and no checksum. It also
+// checks the expiry, the host and the last segment of the URL.
 func TestPresignedURLNeedsNoHeaders(t *testing.T) {
 	b := blob.New(testConfig(), blob.Options{
 		Name: "b", Endpoint: "http://127.0.0.1:1", PublicEndpoint: "https://uploads.example.test",

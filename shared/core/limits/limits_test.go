@@ -9,7 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/limits"
 )
 
-// TestLimitsAreComplete checks that each limit has all fields that documents and problems need, and that names are unique.
+// TestLimitsAreComplete checks that each limit has all fields that documents and problems need, and that names are
+// unique.
 func TestLimitsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range limits.All() {
@@ -20,16 +21,21 @@ func TestLimitsAreComplete(t *testing.T) {
 		if l.Default < 1 || l.Max < l.Default {
 			t.Errorf("%s: default %d, max %d, want 1 <= default <= max", l.Name, l.Default, l.Max)
 		}
-		if l.Plural == "" || l.Owner == "" || (l.Kind == limits.Total) != (l.Remedy != "") {
-			t.Errorf("%+v: want a plural, an owner, and a remedy only for a total", l)
+		if l.Plural == "" || l.Owner == "" {
+			t.Errorf("%s: plural %q, owner %q, want both", l.Name, l.Plural, l.Owner)
+		}
+		if (l.Kind == limits.Total) != (l.Remedy != "") {
+			t.Errorf("%s: kind %v, remedy %q, want a remedy exactly if the kind is Total", l.Name, l.Kind, l.Remedy)
 		}
 	}
+	// PerAccount has no limits of the kinds ConcurrentPerProcess and Slots. There are three of these.
 	if len(limits.PerAccount()) != len(limits.All())-3 {
 		t.Errorf("PerAccount() has %d limits, want %d", len(limits.PerAccount()), len(limits.All())-3)
 	}
 }
 
-// TestRefusalNamesLimit checks the refusal of every kind of limit.
+// TestRefusalNamesLimit checks that the refusal of each limit names the limit, its use, its value and who can raise it.
+// Only the refusals of limits that are not totals have a Retry-After, in whole seconds.
 func TestRefusalNamesLimit(t *testing.T) {
 	for _, l := range limits.All() {
 		f := l.Refusal(77, 78, 1500*time.Millisecond)
@@ -43,7 +49,7 @@ func TestRefusalNamesLimit(t *testing.T) {
 			want, after = fault.Forbidden, 0
 		}
 		if f.Kind != want || f.RetryAfter != after {
-			t.Errorf("Refusal() of %s = %v after %s, want %v after %s", l.Name, f.Kind, f.RetryAfter, want, after)
+			t.Errorf("Refusal() of %s = %v, RetryAfter %s, want %v, RetryAfter %s", l.Name, f.Kind, f.RetryAfter, want, after)
 		}
 	}
 }
@@ -62,7 +68,8 @@ func TestParseRoundTrip(t *testing.T) {
 	}
 }
 
-// TestParseErrors also checks that the error does not contain text from the setting, which may be a secret.
+// TestParseErrors checks the errors of Parse, which must not repeat a misspelled word of the setting, because the word
+// may be a secret. It also checks that Check refuses values below 1 and above the maximum.
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"hunter2=5":                     "word 1 names no limit",

@@ -21,7 +21,7 @@ func testKey(first byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed)
 }
 
-// chain returns a log of three records, with the links as package trail creates them.
+// chain returns the links of a log of three records, as package trail creates them.
 func chain(key ed25519.PrivateKey, account string) []proof.Link {
 	const end = 1900000000 // in 2030
 	return chainExpiringAt(key, account, end)
@@ -58,7 +58,8 @@ func header(key ed25519.PrivateKey, links []proof.Link) proof.Header {
 	}.Signed(key)
 }
 
-// exportFile returns an export with the header h and the given links. It sets h.First and h.Last to the links' numbers.
+// exportFile returns an export with the header h and the given links. It sets h.First to 1 and h.Last to the number of
+// links, even if the links have other numbers.
 func exportFile(t *testing.T, h proof.Header, links []proof.Link) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -170,7 +171,8 @@ func TestChangedHeaderIsDetected(t *testing.T) {
 	}
 }
 
-// TestChangedExportIsReported checks that changes by an attacker without the key are reported with the number of the record.
+// TestChangedExportIsReported checks that changes by an attacker without the key are reported with the number of the
+// record.
 func TestChangedExportIsReported(t *testing.T) {
 	t.Parallel()
 	key := testKey(1)
@@ -185,7 +187,7 @@ func TestChangedExportIsReported(t *testing.T) {
 		name     string
 		lines    []proof.Link
 		expected proof.Commitment
-		want     string // the reported break, "" for none
+		want     string // the beginning of the reported break, "" for no break
 	}{
 		{"no change", links, proof.Commitment{}, ""},
 		{"no change since a commitment", links, expected(2, links[1].Hash), ""},
@@ -222,7 +224,7 @@ func TestChangedExportIsReported(t *testing.T) {
 			"record 2 is there twice",
 		},
 		{
-			"a record of another key",
+			"a record signed with another key",
 			[]proof.Link{links[0], otherChain[1], links[2]},
 			proof.Commitment{},
 			"record 2 was altered or inserted",
@@ -246,7 +248,7 @@ func TestChangedExportIsReported(t *testing.T) {
 		}
 		r, err := proof.VerifyFile(strings.NewReader(b.String()), proof.PublicOf(key), "acme", tt.expected)
 		if err != nil || (tt.want == "") != (r.Break == "") || !strings.HasPrefix(r.Break, tt.want) {
-			t.Errorf("%s: VerifyFile() = %+v, %v, want the break %q", tt.name, r, err, tt.want)
+			t.Errorf("%s: VerifyFile() = %+v, %v, want a break that begins with %q (no break if it is empty)", tt.name, r, err, tt.want)
 		}
 	}
 }

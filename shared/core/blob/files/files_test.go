@@ -27,14 +27,14 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/embedded"
 )
 
-// fixture is a bucket, its folder and its clock.
+// fixture is a bucket with the options that it was opened with, its log and its clock.
 type fixture struct {
 	*files.Bucket
 	options  files.Options
 	log      bytes.Buffer
 	now      time.Time
-	mu       sync.Mutex
-	uploaded []blob.Object
+	mu       sync.Mutex    // for uploaded
+	uploaded []blob.Object // the arguments of OnUpload
 }
 
 // rootKey is a key source with one key.
@@ -96,7 +96,7 @@ func (fx *fixture) get(t *testing.T, key string) (string, error) {
 	return string(content), err
 }
 
-// stored returns the names of the content files.
+// stored returns the paths of all files in the bucket's folder, including files of uploads that have not ended.
 func (fx *fixture) stored(t *testing.T) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(fx.options.Dir, func(path string, d fs.DirEntry, err error) error {
@@ -161,15 +161,15 @@ func TestStrayFilesAreRemoved(t *testing.T) {
 	}
 	fx.open(t)
 	if found := fx.stored(t); len(found) != 1 || found[0] != contentFile {
-		t.Errorf("content files after Open() = %v, want only %s", found, contentFile)
+		t.Errorf("files after Open() = %v, want only %s", found, contentFile)
 	}
 	if content, err := fx.get(t, "sources/a"); err != nil || content != "content" {
 		t.Errorf("Get(sources/a) = %q, %v, want \"content\"", content, err)
 	}
 }
 
-// TestOpenReaderSurvivesDelete deletes an object and stores its content again while
-// the object is read. Operating systems differ in how they handle open files.
+// TestOpenReaderSurvivesDelete deletes an object and stores its content again while the object is read. The reader must
+// still read the content. Operating systems differ in how they handle open files.
 func TestOpenReaderSurvivesDelete(t *testing.T) {
 	fx := newFixture(t)
 	fx.put(t, "sources/a", "content")
@@ -279,7 +279,7 @@ func TestUploadURLWorksOnce(t *testing.T) {
 	}
 	if count[http.StatusOK] != 1 || count[http.StatusConflict] != senders-1 || len(fx.stored(t)) != 1 ||
 		len(fx.uploaded) != 1 {
-		t.Errorf("%d uploads to one URL: statuses %v, %d files, uploads %v, want status 200, a file and an upload once",
+		t.Errorf("%d uploads to one URL: statuses %v, %d files, uploads %v, want status 200 once and else 409, one file and one upload",
 			senders, count, len(fx.stored(t)), fx.uploaded)
 	}
 	if err := fx.Delete(t.Context(), blob.UploadKey("id")); err != nil {
@@ -305,14 +305,14 @@ func TestUploadURLExpires(t *testing.T) {
 	if code := fx.send(t, http.MethodPut, second, strings.NewReader("x")); code != http.StatusForbidden {
 		t.Errorf("PUT when the URL expires: status = %d, want %d", code, http.StatusForbidden)
 	}
-	for want := 1; want >= 0; want-- {
+	for want := 1; want >= 0; want-- { // the note of the used URL is kept until a second after the URL has expired
 		if err := fx.DeleteExpiredNotes(); err != nil {
 			t.Fatal(err)
 		}
-		used := 0
-		err := fx.options.Notes.EachNote("uploaded/", func(string, []byte) (bool, error) { used++; return true, nil })
-		if err != nil || used != want {
-			t.Errorf("DeleteExpiredNotes() at %v leaves %d notes, %v, want %d", fx.now, used, err, want)
+		notes := 0
+		err := fx.options.Notes.EachNote("uploaded/", func(string, []byte) (bool, error) { notes++; return true, nil })
+		if err != nil || notes != want {
+			t.Errorf("DeleteExpiredNotes() at %v leaves %d notes, %v, want %d", fx.now, notes, err, want)
 		}
 		fx.now = fx.now.Add(time.Second)
 	}
@@ -361,11 +361,11 @@ func TestDeletedContentIsRetained(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(first(), first()); err != nil {
+	if err := errors.Join(first(), first()); err != nil { // the second call must not end the other copy
 		t.Fatal(err)
 	}
 	if n := len(fx.stored(t)); n != 2 {
-		t.Errorf("%d files during a copy, want 2", n)
+		t.Errorf("%d files during the second copy, want 2", n)
 	}
 	fx.put(t, "c", "two")
 	if err := second(); err != nil {
@@ -378,7 +378,7 @@ func TestDeletedContentIsRetained(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(fx.stored(t)); n != 0 {
-		t.Errorf("%d files after the copy, want 0", n)
+		t.Errorf("%d files after the copies and Delete(c), want 0", n)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// brokenBody is a body that ends in an error.
+// brokenBody is a body whose reads fail with err.
 type brokenBody struct{ err error }
 
 func (b brokenBody) Read([]byte) (int, error) { return 0, b.err }
@@ -44,7 +44,7 @@ func TestIncompleteUploadCanBeRetried(t *testing.T) {
 	}
 }
 
-// TestFailedUploadIsLogged checks that the failure is logged for the operator.
+// TestFailedUploadIsLogged checks that an upload that fails on the server is logged for the operator.
 // The log must not contain the signature of the URL, which is a secret.
 func TestFailedUploadIsLogged(t *testing.T) {
 	fx := newFixture(t)
@@ -53,7 +53,7 @@ func TestFailedUploadIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := fx.send(t, http.MethodPut, address, strings.NewReader("body")); code != http.StatusInternalServerError {
-		t.Errorf("PUT without a folder: status = %d, want %d", code, http.StatusInternalServerError)
+		t.Errorf("PUT without the folder \"unfinished\": status = %d, want %d", code, http.StatusInternalServerError)
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -65,8 +65,8 @@ func TestFailedUploadIsLogged(t *testing.T) {
 	}
 }
 
-// TestConcurrentUploadIsRefused checks that a client with a URL can store only
-// one archive on the disk, no matter how many connections the client has.
+// TestConcurrentUploadIsRefused checks that a client with one URL can store only
+// one file on the disk, no matter how many connections the client has.
 func TestConcurrentUploadIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	address := fx.presign(t, "id")

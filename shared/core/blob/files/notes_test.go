@@ -13,10 +13,11 @@ import (
 	"github.com/gatewright/gatewright/shared/core/blob/files"
 )
 
-// hookedNotes are notes that fail if a hook returns an error.
+// hookedNotes are notes that fail if a hook returns an error. Note calls the hook note, and SetNotes calls the hook set
+// for each note that it sets. A hook can be nil.
 type hookedNotes struct {
 	files.Notes
-	note, set func(key string) error // nil if there is no hook
+	note, set func(key string) error
 }
 
 func (h *hookedNotes) Note(key string) ([]byte, error) {
@@ -61,12 +62,13 @@ func TestContentIsWrittenBeforeNote(t *testing.T) {
 		t.Errorf("PUT to an upload URL: status = %d, want %d", code, http.StatusOK)
 	}
 	if checked != 2 {
-		t.Errorf("%d contents have a note, want 2", checked)
+		t.Errorf("SetNotes() sets the notes of %d contents, want 2", checked)
 	}
 }
 
-// TestFailedNoteStoresNoObject checks that an object whose note cannot be written is neither acknowledged
-// nor reported as uploaded. It also checks that a URL does not count as used if the notes cannot be read.
+// TestFailedNoteStoresNoObject checks that an object whose note cannot be written is neither acknowledged nor reported
+// as uploaded. It also checks that Put and an upload fail if the notes cannot be read, because the URL of the upload
+// may have been used.
 func TestFailedNoteStoresNoObject(t *testing.T) {
 	errDisk := errors.New("the disk is gone")
 	fail := func(string) error { return errDisk }
@@ -128,13 +130,18 @@ func TestConcurrentPutAndDeleteAreAtomic(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFolderIsPrivate checks that only the owner can read the folder.
+// TestFolderIsPrivate checks that only the owner has access to the folder, its subfolders and its files. On Windows, it
+// checks only that they exist.
 func TestFolderIsPrivate(t *testing.T) {
 	fx := newFixture(t)
 	fx.put(t, "sources/a", "content")
 	for path := fx.stored(t)[0]; len(path) >= len(fx.options.Dir); path = filepath.Dir(path) {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/' {
-			t.Errorf("Stat(%s): mode %v, %v, want no access for others", path, info.Mode(), err)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/' {
+			t.Errorf("Stat(%s): mode = %v, want no access for others", path, info.Mode())
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestSnapshotReadsContents(t *testing.T) {
 	}
 	body, got, err := snapshot.Get(t.Context(), "a", want.ETag, 3)
 	if err != nil || got != want {
-		t.Fatalf("Get(a) = %+v, %v, want %+v", got, err, want)
+		t.Fatalf("Get(a) of the snapshot = %+v, %v, want %+v", got, err, want)
 	}
 	if content, err := io.ReadAll(body); err != nil || string(content) != "one" {
 		t.Errorf("content of a = %q, %v, want \"one\"", content, err)
@@ -67,7 +67,7 @@ func TestSnapshotReadsContents(t *testing.T) {
 		{"a", "", 2, blob.ErrTooLarge},
 	} {
 		if _, _, err := snapshot.Get(t.Context(), c.key, c.etag, c.limit); !errors.Is(err, c.want) {
-			t.Errorf("Get(%q, %q, %d) = %v, want %v", c.key, c.etag, c.limit, err, c.want)
+			t.Errorf("Get(%q, %q, %d) of the snapshot = %v, want %v", c.key, c.etag, c.limit, err, c.want)
 		}
 	}
 	if diff := cmp.Diff(before, fx.stored(t)); diff != "" {
@@ -81,7 +81,7 @@ type fixedNotes map[string][]byte
 func (f fixedNotes) Note(key string) ([]byte, error) { return f[key], nil }
 
 func (f fixedNotes) SetNotes(map[string][]byte, ...string) error {
-	return errors.New("they do not change")
+	return errors.New("fixedNotes do not change")
 }
 
 func (f fixedNotes) EachNote(prefix string, visit func(string, []byte) (bool, error)) error {

@@ -26,7 +26,7 @@ type oracle struct {
 	// none. For a Daily limit, today is the number of things created on the day that begins at day, including deleted
 	// things.
 	installation, own int64
-	existing          map[string]bool
+	existing          map[string]bool // the names of the things that exist
 	day               time.Time
 	today             int
 	// changed means that the time or the limit has changed during the current call. minCount
@@ -43,6 +43,7 @@ type oracle struct {
 
 var errKilled = errors.New("the process was killed")
 
+// value returns the value of the limit that applies to the account.
 func (o *oracle) value() int64 {
 	if o.own > 0 {
 		return o.own
@@ -50,6 +51,7 @@ func (o *oracle) value() int64 {
 	return o.installation
 }
 
+// count returns the number of things that count towards the limit. For a Daily limit, it begins a new day if necessary.
 func (o *oracle) count() int {
 	if o.limit.Kind != limits.Daily {
 		return len(o.existing)
@@ -60,6 +62,7 @@ func (o *oracle) count() int {
 	return o.today
 }
 
+// observe updates minCount and maxCount.
 func (o *oracle) observe() {
 	n := o.count()
 	o.minCount, o.maxCount = min(o.minCount, n), max(o.maxCount, n)
@@ -69,7 +72,7 @@ func (o *oracle) observe() {
 // make a random event happen, or the process may be killed before or after its commit.
 func (o *oracle) Create(t *rapid.T) {
 	o.created++
-	n, base := rapid.SampledFrom([]int{1, 1, 1, 3}).Draw(t, "n"), fmt.Sprint("thing-", o.created)
+	n, base := rapid.SampledFrom([]int{1, 1, 1, 3}).Draw(t, "number of things"), fmt.Sprint("thing-", o.created)
 	process := 1
 	var kill, afterCommit bool
 	var concurrent func()
@@ -78,7 +81,7 @@ func (o *oracle) Create(t *rapid.T) {
 		o.changed, o.minCount, o.maxCount = false, o.count(), o.count()
 		switch rapid.IntRange(0, 4).Draw(t, "trouble") {
 		case 0:
-			kill, afterCommit = true, rapid.Bool().Draw(t, "late")
+			kill, afterCommit = true, rapid.Bool().Draw(t, "killed after the commit")
 		case 1:
 			concurrent = func() { o.nested = true; o.RandomEvent(t); o.nested = false }
 		}
@@ -118,7 +121,8 @@ func (o *oracle) Create(t *rapid.T) {
 	refused := fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Throttled)
 	switch {
 	case refused && o.maxCount+n <= int(o.value()) && !o.changed && o.olderReleaseEnded():
-		t.Fatalf("creating %d things = %v, want success with %d of %d", n, err, o.maxCount, o.value())
+		t.Fatalf("creating %d things = %v, want success, because at most %d things count and the limit is %d",
+			n, err, o.maxCount, o.value())
 	case refused, kill && !afterCommit:
 		return
 	case err != nil && !kill:
@@ -133,7 +137,8 @@ func (o *oracle) Create(t *rapid.T) {
 	}
 	o.observe()
 	if o.count() > int(o.value()) && !o.changed && o.olderReleaseEnded() {
-		t.Fatalf("creating %d things succeeds with %d of %d, want it refused", n, o.count(), o.value())
+		t.Fatalf("creating %d things succeeds, and then %d things count, want it refused at the limit %d",
+			n, o.count(), o.value())
 	}
 }
 
@@ -157,7 +162,7 @@ func (o *oracle) Remove(t *rapid.T) {
 // CreateByOlderRelease creates a thing as a release without limits does.
 func (o *oracle) CreateByOlderRelease(t *rapid.T) {
 	o.created++
-	name := fmt.Sprint("unseen-", o.created)
+	name := fmt.Sprint("older-", o.created)
 	if err := o.table.Commit(t.Context(), store.Create(store.KeyIn(thingPrefix.Partition("acme"), name),
 		struct{}{})); err != nil {
 		t.Fatal(err)
@@ -176,14 +181,14 @@ func (o *oracle) SetOwnLimit(t *rapid.T) {
 }
 
 func (o *oracle) AdvanceTime(t *rapid.T) {
-	o.now = o.now.Add(rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Hour, 25 * time.Hour}).Draw(t, "time"))
+	o.now = o.now.Add(rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Hour, 25 * time.Hour}).Draw(t, "time that passes"))
 	o.changed = true
 	o.observe()
 }
 
 // RandomEvent makes one random event happen.
 func (o *oracle) RandomEvent(t *rapid.T) {
-	switch n := rapid.IntRange(0, 19).Draw(t, "do"); {
+	switch n := rapid.IntRange(0, 19).Draw(t, "event"); {
 	case n < 10:
 		o.Create(t)
 	case n < 15:
@@ -218,11 +223,12 @@ func (o *oracle) check(t *rapid.T) {
 	}
 }
 
-// TestLimitMatchesOracle lets two processes create and delete things. One process may work in the
-// middle of the other's work, and a process may be killed before or after its commit. Meanwhile a
-// release without limits also creates things, the limit changes and time passes. The account must never
-// have more things than the limit, and no request below the limit may be refused. Several things must
-// be created together or not at all. A repeated request must count only the things that it creates.
+// TestLimitMatchesOracle lets two processes create and delete things. One process may work in the middle of the other's
+// work, and a process may be killed before or after its commit. Meanwhile a release without limits also creates things,
+// the limit changes and time passes. A create must not exceed the limit, and must not be refused below it. The
+// exceptions are a create during which the limit or the time changes, and the day after the older release has created a
+// thing. Several things must be created together or not at all. A repeated request must count only the things that it
+// creates.
 func TestLimitMatchesOracle(t *testing.T) {
 	for _, l := range []limits.Limit{limits.Projects, limits.Deployments} {
 		t.Run(l.Name, func(t *testing.T) {

@@ -55,6 +55,7 @@ func (r *racingBackend) Query(ctx context.Context, q store.Query) ([]store.Item,
 	return r.Backend.Query(ctx, q)
 }
 
+// slots returns the Slots of a process that uses r.
 func (r *racingBackend) slots(t *testing.T, now func() time.Time, limit int64) *slots.Slots {
 	return open(storetest.NewWithBackend(t, r, storetest.Clock(now)), now, limit)
 }
@@ -79,7 +80,7 @@ func TestTakeRetriesAfterRace(t *testing.T) {
 	r.remaining = 7
 	release, err := takeSlot(t, s, "acme", fixedTime().Add(time.Minute))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Take() after seven lost races for eight slots = %v, want the last slot", err)
 	}
 	if tried := map[store.Key]bool{}; len(r.writes) != 8 {
 		t.Errorf("Take() tried %d slots, want 8", len(r.writes))
@@ -96,8 +97,8 @@ func TestTakeRetriesAfterRace(t *testing.T) {
 	}
 }
 
-// TestCallersTryDifferentSlots checks that callers try random slots, both in the first
-// attempt and after a taken slot. Otherwise all callers would compete for the same slots.
+// TestCallersTryDifferentSlots checks that callers try many different slots, both in the first
+// attempt and after a lost race for a slot. Otherwise all callers would compete for the same slots.
 func TestCallersTryDifferentSlots(t *testing.T) {
 	r := newRacingBackend(t)
 	s := r.slots(t, fixedTime, 1_000)
@@ -121,11 +122,11 @@ func TestCallersTryDifferentSlots(t *testing.T) {
 		}
 	}
 	if len(first) < 8 || len(second) < 8 {
-		t.Errorf("32 accounts try %d different slots first and %d second, want at least 8", len(first), len(second))
+		t.Errorf("32 accounts try %d different slots first and %d second, want at least 8 of each", len(first), len(second))
 	}
 }
 
-// TestRefusalIsCachedForASecond checks that the refusals of a thousand accounts are each
+// TestRefusalIsCachedForASecond checks that the refusals of a thousand accounts, but not of more, are each
 // cached for a second. An account that has released its slot is not refused.
 func TestRefusalIsCachedForASecond(t *testing.T) {
 	now := storetest.Epoch
@@ -160,7 +161,7 @@ func TestRefusalIsCachedForASecond(t *testing.T) {
 	}
 	now = now.Add(999 * time.Millisecond)
 	if n := countQueries(maxCached); n != 0 {
-		t.Errorf("refusals within the second need %d queries, want 0", n)
+		t.Errorf("refusals of %d accounts within the second need %d queries, want 0", maxCached, n)
 	}
 	if _, err := takeSlot(t, s, account(maxCached), now.Add(time.Hour)); err != nil {
 		t.Errorf("Take() of an account that released its slot: %v, want success", err)
@@ -184,7 +185,7 @@ func TestFailedQueryIsNotARefusal(t *testing.T) {
 	}
 	r.queryErr = nil
 	if _, err := takeSlot(t, s, "acme", fixedTime().Add(time.Minute)); err != nil {
-		t.Errorf("Take() with a free slot: %v, want success", err)
+		t.Errorf("Take() with a free slot after a failed query = %v, want success", err)
 	}
 }
 
@@ -203,14 +204,14 @@ func TestReleaseErrorIsReturned(t *testing.T) {
 	}
 	fail = false
 	if err := release(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("second release(), with a working table = %v, want success", err)
 	}
 	if _, err := takeSlot(t, s, "acme", fixedTime().Add(time.Minute)); err != nil {
 		t.Errorf("Take() after release() = %v, want success", err)
 	}
 }
 
-// slotTimes returns the ends of the slots in a table, and when the items expire.
+// slotTimes returns the ends of the slots in a table, and the times at which their items expire.
 func slotTimes(t *testing.T, m *memory.Backend) (until, ttl []time.Time) {
 	t.Helper()
 	for _, item := range m.Items() {
@@ -228,9 +229,9 @@ func slotTimes(t *testing.T, m *memory.Backend) (until, ttl []time.Time) {
 
 // TestSlotIsFreeAtItsEnd checks that a slot can be taken at its end and not before. The search
 // for free slots and the write of a slot must agree about this, because otherwise a caller would
-// find a slot again and again that it cannot take. The slot's record must expire within a day.
+// find a slot again and again that it cannot take. The slot's item must expire within a day after the slot's end.
 func TestSlotIsFreeAtItsEnd(t *testing.T) {
-	for range 32 {
+	for range 32 { // Take tries random slots
 		now := storetest.Epoch
 		clock := func() time.Time { return now }
 		r := newRacingBackend(t)

@@ -24,13 +24,14 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
-// flakyBackend is a backend whose transactions can fail before or after their effect. All its calls can also fail with err.
+// flakyBackend is a backend whose transactions can fail before or after their effect. Its queries and transactions can
+// also fail with err.
 type flakyBackend struct {
 	store.Backend
 	failNext func() (before, after bool)
-	// err is the error of every call. If it is nil, calls return the result of Backend.
+	// err is the error of every query and transaction. If it is nil, they return the result of Backend.
 	err error
-	// writes and queries are the numbers of calls.
+	// writes and queries are the numbers of calls of Transact and Query.
 	writes, queries int
 }
 
@@ -95,9 +96,9 @@ type processes struct {
 	limit      int64
 	failure    int // of the next transaction: 1 if it fails without an effect, 2 if its reply is lost
 	perProcess [2]*slots.Slots
-	holders    map[int]holder
-	refusedAt  [2]time.Time
-	uncertain  []time.Time // the ends of slots that killed callers may have taken
+	holders    map[int]holder // by the steps of their take
+	refusedAt  [2]time.Time   // when each process was refused, except refusals less than a second after another
+	uncertain  []time.Time    // the ends of slots that killed callers may have taken
 }
 
 func newProcesses(limit int64) *processes {
@@ -120,8 +121,8 @@ func newProcesses(limit int64) *processes {
 // take lets one of the processes take a slot. It fails the test if the process is refused while a slot is free, unless
 // the process was already refused less than a second ago.
 func (p *processes) take(t *rapid.T, step int) {
-	p.failure = rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "trouble")
-	until := p.now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 15 * time.Minute}).Draw(t, "for"))
+	p.failure = rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "failure")
+	until := p.now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 15 * time.Minute}).Draw(t, "duration"))
 	process := rapid.IntRange(0, 1).Draw(t, "process")
 	release, refusal, err := p.perProcess[process].Take(t.Context(), "acme", until)
 	p.failure = 0
@@ -140,7 +141,7 @@ func (p *processes) take(t *rapid.T, step int) {
 	}
 	taken := len(p.uncertain)
 	for _, h := range p.holders {
-		if h.until.Add(10 * time.Second).After(p.now) { // a slot is free at the latest 10 s after its end
+		if h.until.Add(10 * time.Second).After(p.now) { // a slot is free 10 s after its end at the latest
 			taken++
 		}
 	}
@@ -195,13 +196,13 @@ func (p *processes) running() int64 {
 
 // TestSlotsAreNeverMoreThanTheLimit checks that never more holders than the limit are running,
 // even if holders die and replies are lost. A caller may be refused only if all slots are taken,
-// or if its process has refused a caller in this second. A slot may count as taken for up to
+// or if its process was refused less than a second ago. A slot may count as taken for up to
 // 10 s after its holder's end. The clocks of the two processes are some seconds apart.
 func TestSlotsAreNeverMoreThanTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newProcesses(rapid.Int64Range(1, 5).Draw(t, "limit"))
 		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 6).Draw(t, "do") {
+			switch rapid.IntRange(0, 6).Draw(t, "event") {
 			case 0, 1, 2:
 				p.take(t, step)
 			case 3, 4:
@@ -255,7 +256,7 @@ func TestReleaseByFormerHolderHasNoEffect(t *testing.T) {
 		}
 	}
 	if _, refusal, err := s.Take(t.Context(), "acme", now.Add(time.Minute)); refusal == nil {
-		t.Errorf("Take() after a former holder's release() = nil, %v, want a refusal", err)
+		t.Errorf("Take() after a former holder's release(): refusal nil, error %v, want a refusal", err)
 	}
 	if err := second(t.Context()); err != nil {
 		t.Fatal(err)
@@ -309,7 +310,7 @@ func TestThrottledTableIsNotARefusal(t *testing.T) {
 	s := open(storetest.NewWithBackend(t, backend, storetest.Backoff(storetest.NoBackoff)), now, 1)
 	release, refusal, err := s.Take(t.Context(), "acme", now().Add(time.Minute))
 	if refusal != nil || release != nil || !fault.Is(err, fault.Throttled) {
-		t.Errorf("Take() with a throttled table = release %t, refusal %v, %v, want neither, and throttled",
+		t.Errorf("Take() with a throttled table = release %t, refusal %v, %v, want neither, and a throttled error",
 			release != nil, refusal, err)
 	}
 }
