@@ -8,6 +8,8 @@ import (
 	"time"
 )
 
+// TestTakeAsyncDoesNotWait checks that TakeAsync does not wait for a table that does not respond. It admits requests up
+// to the limit, and their units are counted later.
 func TestTakeAsyncDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
@@ -30,12 +32,14 @@ func TestTakeAsyncDoesNotWait(t *testing.T) {
 		}
 		close(unblock)
 		synctest.Wait()
-		if got, _ := pl.ledger.granted(t.Context(), a.period()); got != 50 {
-			t.Errorf("granted() = %d, want 50, the number of admitted units", got)
+		if got, err := pl.ledger.granted(t.Context(), a.period()); err != nil || got != 50 {
+			t.Errorf("granted() = %d, %v, want 50, the number of admitted units", got, err)
 		}
 	})
 }
 
+// TestTakeAsyncCountsExcess checks that the record also counts the units that several instances together admit beyond
+// the limit. A new instance then refuses requests as soon as it has read the record.
 func TestTakeAsyncCountsExcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
@@ -53,19 +57,21 @@ func TestTakeAsyncCountsExcess(t *testing.T) {
 		close(unblock)
 		synctest.Wait()
 		newcomer := table.open(3)
-		if got, _ := newcomer.ledger.granted(t.Context(), a.period()); got != 30 {
-			t.Errorf("granted() = %d, want 30, the number of admitted units", got)
+		if got, err := newcomer.ledger.granted(t.Context(), a.period()); err != nil || got != 30 {
+			t.Errorf("granted() = %d, %v, want 30, the number of admitted units", got, err)
 		}
-		if d, _ := newcomer.TakeAsync(t.Context(), a, 1); !d.Admitted {
-			t.Error("first TakeAsync() on a new instance: Admitted = false, want true")
+		if d, err := newcomer.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
+			t.Errorf("first TakeAsync() on a new instance = %+v, %v, want admitted", d, err)
 		}
 		synctest.Wait()
-		if d, _ := newcomer.TakeAsync(t.Context(), a, 1); d.Admitted {
-			t.Error("TakeAsync() after the instance has read the record: Admitted = true, want false")
+		if d, err := newcomer.TakeAsync(t.Context(), a, 1); err != nil || d.Admitted {
+			t.Errorf("TakeAsync() after the instance has read the record = %+v, %v, want refused and no error", d, err)
 		}
 	})
 }
 
+// TestTakeAsyncRetriesAfterFailure checks that units that were admitted while the table failed are counted when the
+// table works again.
 func TestTakeAsyncRetriesAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
@@ -82,8 +88,8 @@ func TestTakeAsyncRetriesAfterFailure(t *testing.T) {
 		time.Sleep(time.Second)
 		_ = pl.sweep(t.Context())
 		synctest.Wait()
-		if got, _ := pl.ledger.granted(t.Context(), a.period()); got < 4 {
-			t.Errorf("granted() = %d, want at least 4, the number of admitted units", got)
+		if got, err := pl.ledger.granted(t.Context(), a.period()); err != nil || got < 4 {
+			t.Errorf("granted() = %d, %v, want at least 4, the number of admitted units", got, err)
 		}
 	})
 }

@@ -15,10 +15,11 @@ import (
 // backend is a table in memory whose calls a test can count, delay and fail.
 type backend struct {
 	*memory.Backend
-	// before, if not nil, is called before each call. If it returns an error, the call fails with it.
+	// before, if not nil, is called before each Read and each commit. If it returns an error, they fail with it.
 	before func(ctx context.Context) error
 	// replaceNext, if not nil, is called in place of the next commit.
-	replaceNext   func(token string, writes []store.Write) error
+	replaceNext func(token string, writes []store.Write) error
+	// reads and writes are the numbers of calls of Read and Transact.
 	reads, writes atomic.Int64
 }
 
@@ -60,6 +61,7 @@ func (b *backend) open(nth byte, change ...func(*Options)) *Pool {
 	return New(o)
 }
 
+// minute returns an allowance for the current minute.
 func minute(limit int64) Allowance {
 	a := Allowance{Name: "account/deployment/policy/user", Limit: limit}
 	a.From, a.To = Window(time.Now(), time.Minute)
@@ -88,7 +90,7 @@ func BenchmarkTakeFromMemory(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if d, err := pool.Take(b.Context(), a, 1); err != nil || !d.Admitted {
-				b.Fatal(d, err)
+				b.Fatalf("Take() = %+v, %v, want admitted", d, err)
 			}
 		}
 	})

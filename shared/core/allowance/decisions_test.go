@@ -12,7 +12,7 @@ import (
 // minutePeriod returns a period whose horizon is 15 s.
 func minutePeriod() period { return period{name: "a", from: 0, to: time.Minute.Milliseconds()} }
 
-// at returns a time in the period.
+// at returns the time d after the start of minutePeriod.
 func at(d time.Duration) time.Time { return time.UnixMilli(0).Add(d) }
 
 func TestNamesUpTo256BytesAreStoredUnchanged(t *testing.T) {
@@ -47,7 +47,8 @@ func TestRecentStateExpires(t *testing.T) {
 	}
 }
 
-// slotWithWaiters returns a slot with callers that wait for the given numbers of units.
+// slotWithWaiters returns a slot with callers that wait for the given numbers of units. unleased is the number of units
+// that were admitted before they are leased.
 func slotWithWaiters(unleased int64, needs ...int64) *slot {
 	s := newSlot(minutePeriod(), 100, 0)
 	s.unleased = unleased
@@ -82,9 +83,9 @@ func outcomesOf(waiters []*waiter) string {
 func TestPlanRequestsWaitingUnits(t *testing.T) {
 	s := slotWithWaiters(3, 2, 4)
 	if q, ok := s.plan(at(0)); !ok || q.need != 9 || q.want != 9 {
-		t.Errorf("plan() with 9 waiting units = %+v, %t, want need 9, want 9, true", q, ok)
+		t.Errorf("plan() with 6 waiting and 3 unleased units = %+v, %t, want need 9, want 9, true", q, ok)
 	} else if !q.blind || q.limit != 100 {
-		t.Errorf("plan() with 9 waiting units: blind %t, limit %d, want true, 100", q.blind, q.limit)
+		t.Errorf("plan() with 6 waiting and 3 unleased units: blind %t, limit %d, want true, 100", q.blind, q.limit)
 	}
 	s = slotWithWaiters(0, 2, 4)
 	s.tokens.Store(5)
@@ -125,6 +126,8 @@ func TestPlanRequestsWaitingUnits(t *testing.T) {
 	}
 }
 
+// TestGrantIsAppliedOldestFirst checks that a grant covers the unleased units first, and then admits the waiting
+// callers, the oldest first. A caller for which the units do not suffice does not block a later caller that needs fewer.
 func TestGrantIsAppliedOldestFirst(t *testing.T) {
 	type state struct {
 		Excess, Leased, Unleased, Tokens, Remainder, Watermark int64
@@ -141,6 +144,11 @@ func TestGrantIsAppliedOldestFirst(t *testing.T) {
 			"units left", slotWithWaiters(3, 2, 9, 1),
 			grant{leased: 10, remaining: 20},
 			state{Leased: 10, Tokens: 4, Remainder: 20, Watermark: 1, Outcomes: "+.+"},
+		},
+		{
+			"units for one of two callers", slotWithWaiters(0, 2, 2),
+			grant{leased: 3, remaining: 20},
+			state{Leased: 3, Tokens: 1, Remainder: 20, Outcomes: "+."},
 		},
 		{
 			"the last units", slotWithWaiters(3, 2, 9, 1),
@@ -181,6 +189,8 @@ func TestGrantIsAppliedOldestFirst(t *testing.T) {
 	}
 }
 
+// TestRemainingIsAtMostLimit checks that remaining adds the held units to the remainder, up to the limit. It also checks
+// the number of spent units.
 func TestRemainingIsAtMostLimit(t *testing.T) {
 	s := newSlot(minutePeriod(), 100, 0)
 	s.remainder.Store(30)
@@ -318,7 +328,7 @@ func TestFirstSliceIsGuessedFromPreviousPeriod(t *testing.T) {
 		previous.leased = spent
 		sh := shard{slots: map[slotKey]*slot{{minutePeriod(), 1000}: previous}}
 		if got := sh.guessFirst(slotKey{next, 1000}); got != want {
-			t.Errorf("guessFirst() after %d spent = %d, want %d", spent, got, want)
+			t.Errorf("guessFirst() after %d spent in the previous period = %d, want %d", spent, got, want)
 		}
 		if got := sh.guessFirst(slotKey{next, 999}); got != 0 {
 			t.Errorf("guessFirst() for another limit = %d, want 0", got)

@@ -36,8 +36,8 @@ func TestSliceNeverExceedsItsBounds(t *testing.T) {
 			// The clock advances, stops and jumps, also past the period's end.
 			now = now.Add(time.Duration(rapid.Int64Range(-2e9, 2e10).Draw(t, "step")))
 			need := rapid.Int64Range(1, 100).Draw(t, "need")
-			if want := d.want(p, now, need, spent, 0); !d.at.IsZero() && want > maxGrowth*(spent-d.spent+need) {
-				t.Fatalf("want() = %d, want at most %d times the demand", want, maxGrowth)
+			if want, bound := d.want(p, now, need, spent, 0), maxGrowth*(spent-d.spent+need); !d.at.IsZero() && want > bound {
+				t.Fatalf("want() = %d, want at most %d, which is %d times the demand", want, bound, maxGrowth)
 			}
 			remaining := max(limit-granted, 0)
 			if slice := d.maxSlice(limit, remaining); slice < 1 || slice > max(remaining/2, limit/minSliceDivisor, 1) {
@@ -79,6 +79,8 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
+// TestDemandWant checks the number of units that an instance wants, 10 s after the start of a period of a minute or
+// later, if it spent 10 units before its last lease.
 func TestDemandWant(t *testing.T) {
 	const lastLease = 10 * time.Second
 	for _, tt := range []struct {
@@ -107,11 +109,11 @@ func TestDemandWant(t *testing.T) {
 	// The period's end cuts off a burst.
 	d := demand{at: at(time.Minute), spent: 10}
 	if got := d.want(minutePeriod(), at(time.Minute), 5, 20, 0); got != 5 {
-		t.Errorf("want() at the end = %d, want the 5 that callers wait for", got)
+		t.Errorf("want() at the period's end = %d, want the 5 that callers wait for", got)
 	}
 	for first, want := range map[int64]int64{0: 3, 3: 3, 8: 8} {
 		if got := (&demand{first: first}).want(minutePeriod(), at(0), 3, 0, 100); got != want {
-			t.Errorf("first want() = %d, want %d", got, want)
+			t.Errorf("want() before the first lease, with a first slice of %d = %d, want %d", first, got, want)
 		}
 	}
 }
@@ -149,6 +151,8 @@ func TestDemandLearnsShare(t *testing.T) {
 	}
 }
 
+// TestMaxSliceIsHalfOfShare checks that a slice is half of the instance's share of the remaining units, but at least a
+// fortieth of the limit.
 func TestMaxSliceIsHalfOfShare(t *testing.T) {
 	for _, tt := range []struct {
 		share            float64
@@ -168,7 +172,9 @@ func TestMaxSliceIsHalfOfShare(t *testing.T) {
 	}
 }
 
-func TestSurplusIsDisproportionatePart(t *testing.T) {
+// TestSurplusHasThreshold checks the number of held units above which an instance has a surplus, and that there is no
+// surplus if no time has passed. After the period's end, all held units are surplus.
+func TestSurplusHasThreshold(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		held, spent int64

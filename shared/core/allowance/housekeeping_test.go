@@ -33,7 +33,7 @@ func TestFailuresWithoutWaitersAreLogged(t *testing.T) {
 			mustTake(t, pl, minute(10), 1)
 			synctest.Wait()
 			if got := strings.Count(lines.String(), "\n"); got != wantLines {
-				t.Errorf("log after a success is %q, want %d lines", lines.String(), wantLines)
+				t.Errorf("log after the failure and a success is %q, want %d lines", lines.String(), wantLines)
 			}
 		})
 	}
@@ -60,28 +60,30 @@ func TestTakeAsyncRechecksEmptyRecord(t *testing.T) {
 		if err := holder.ledger.overdraw(t.Context(), a.period(), 9); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the first request is admitted from credit, and counted
+		for range 2 { // the first request is admitted before the record is read, and counted
 			_, _ = pl.TakeAsync(t.Context(), a, 1)
 			synctest.Wait()
 		}
-		if d, _ := pl.TakeAsync(t.Context(), a, 1); d.Admitted {
-			t.Fatal("TakeAsync() when the record is exhausted: Admitted = true, want false")
+		if d, err := pl.TakeAsync(t.Context(), a, 1); err != nil || d.Admitted {
+			t.Fatalf("TakeAsync() when the record is exhausted = %+v, %v, want refused and no error", d, err)
 		}
 		if err := holder.ledger.overdraw(t.Context(), a.period(), -6); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(recheckInterval(a.period()))
-		if d, _ := pl.TakeAsync(t.Context(), a, 1); d.Admitted {
-			t.Error("TakeAsync() before the record is read again: Admitted = true, want false")
+		if d, err := pl.TakeAsync(t.Context(), a, 1); err != nil || d.Admitted {
+			t.Errorf("TakeAsync() before the record is read again = %+v, %v, want refused and no error", d, err)
 		}
 		synctest.Wait()
-		if d, _ := pl.TakeAsync(t.Context(), a, 1); !d.Admitted {
-			t.Error("TakeAsync() after units were returned: Admitted = false, want true")
+		if d, err := pl.TakeAsync(t.Context(), a, 1); err != nil || !d.Admitted {
+			t.Errorf("TakeAsync() after units were returned = %+v, %v, want admitted", d, err)
 		}
 		synctest.Wait()
 	})
 }
 
+// TestNextSliceIsRequestedAtWatermark checks that spend sets the watermark to 0 when fewer units than the watermark
+// remain. It does so once, when it requests the next slice.
 func TestNextSliceIsRequestedAtWatermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pl, s := newBackend().open(1), newSlot(minute(100).period(), 100, 0)
@@ -91,7 +93,7 @@ func TestNextSliceIsRequestedAtWatermark(t *testing.T) {
 		for i, want := range []int64{5, 0} { // 5 units are not fewer than 5
 			d, ok := pl.spend(t.Context(), s, 1)
 			if !ok || !d.Admitted || s.watermark.Load() != want {
-				t.Errorf("spend() of unit %d = %+v, %t, watermark %d, want admitted, true, %d", i, d, ok, s.watermark.Load(), want)
+				t.Errorf("spend() of unit %d = %+v, %t, watermark %d, want admitted, true, %d", i+1, d, ok, s.watermark.Load(), want)
 			}
 		}
 		synctest.Wait()
@@ -151,8 +153,7 @@ func TestSweepInterval(t *testing.T) {
 		0: false, sweepInterval - 1: false, sweepInterval: true,
 		-time.Hour: true,
 	} {
-		last := now.Add(-age).UnixNano()
-		pl.swept.Store(last)
+		pl.swept.Store(now.Add(-age).UnixNano())
 		pl.sweepWhenDue(t.Context())
 		if swept := age != 0 && pl.swept.Load() == now.UnixNano(); swept != want {
 			t.Errorf("sweepWhenDue() %v after the last sweep: swept = %t, want %t", age, swept, want)
@@ -221,7 +222,8 @@ func TestAppliedRefundIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestFailedRefundsOfBatchAreKept checks a batch with a refund that was applied before, but whose reply was lost.
+// TestFailedRefundsOfBatchAreKept checks a batch with a refund that was already applied, but whose reply was lost. The
+// batch fails, so its refunds are made separately. Only the refund that then fails stays pending.
 func TestFailedRefundsOfBatchAreKept(t *testing.T) {
 	table := newBackend()
 	pl := table.open(1)

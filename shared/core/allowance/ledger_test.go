@@ -73,11 +73,13 @@ func TestReturnIsAppliedOnce(t *testing.T) {
 	})
 }
 
+// TestReturnToDeletedRecordIsRefused checks that release does not create a record that is missing, as after its
+// deletion.
 func TestReturnToDeletedRecordIsRefused(t *testing.T) {
 	forEachBackend(t, func(t *testing.T, l ledger) {
 		p := testPeriod()
 		if err := l.release(t.Context(), refund{period: p, n: 3, id: "r1"}); !errors.Is(err, errAlreadyReturned) {
-			t.Errorf("release() to a deleted record = %v, want %v", err, errAlreadyReturned)
+			t.Errorf("release() to a missing record = %v, want %v", err, errAlreadyReturned)
 		}
 		if got, err := l.granted(t.Context(), p); err != nil || got != 0 {
 			t.Errorf("granted() = %d, %v, want 0", got, err)

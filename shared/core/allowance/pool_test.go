@@ -15,7 +15,7 @@ import (
 func TestLimitIsAdmittedAndNoMore(t *testing.T) {
 	for _, limit := range []int64{0, 1, 2, 7, 100, 1000} {
 		for _, instances := range []int{1, 3} {
-			t.Run(fmt.Sprint(limit, " over ", instances), func(t *testing.T) {
+			t.Run(fmt.Sprint("limit ", limit, " with ", instances, " instances"), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					table := newBackend()
 					var pools []*Pool
@@ -57,8 +57,9 @@ func TestEachPeriodHasTheWholeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pl := newBackend().open(1)
 		for range 3 {
-			if !mustTake(t, pl, minute(1), 1).Admitted || mustTake(t, pl, minute(1), 1).Admitted {
-				t.Fatal("Take() twice with a limit of 1: want the first admitted and the second refused")
+			first, second := mustTake(t, pl, minute(1), 1), mustTake(t, pl, minute(1), 1)
+			if !first.Admitted || second.Admitted {
+				t.Fatalf("Take() twice with a limit of 1: Admitted = %t, %t, want true, false", first.Admitted, second.Admitted)
 			}
 			time.Sleep(time.Minute)
 		}
@@ -76,11 +77,13 @@ func TestColdRequestCostsOneRoundTrip(t *testing.T) {
 			t.Fatal("Take() on a second instance with a limit of 1: Admitted = true, want false")
 		}
 		if w, r := table.writes.Load(), table.reads.Load(); w != 2 || r != 0 {
-			t.Errorf("Take() admitted and Take() refused need %d writes and %d reads, want 2 and 0", w, r)
+			t.Errorf("the admitted and the refused Take() need %d writes and %d reads, want 2 and 0", w, r)
 		}
 	})
 }
 
+// TestRefusedTrafficRarelyReadsTable checks that requests far beyond the limit are refused after the first 5 s, and need
+// few calls of the table.
 func TestRefusedTrafficRarelyReadsTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
@@ -101,9 +104,11 @@ func TestRefusedTrafficRarelyReadsTable(t *testing.T) {
 func TestLongNamesAreStoredAsHashes(t *testing.T) {
 	a, b := minute(1), minute(1)
 	a.Name, b.Name = strings.Repeat("x", 9000), strings.Repeat("x", 9000)+"y"
-	if len(a.period().name) > maxNameBytes || a.period() == b.period() {
-		t.Errorf("period().name of a long name has %d bytes, want at most %d, and different periods for different names",
-			len(a.period().name), maxNameBytes)
+	if n := len(a.period().name); n > maxNameBytes {
+		t.Errorf("period().name of a long name has %d bytes, want at most %d", n, maxNameBytes)
+	}
+	if a.period() == b.period() {
+		t.Errorf("period() of two long names = %+v, want different periods", a.period())
 	}
 }
 

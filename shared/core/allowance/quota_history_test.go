@@ -86,13 +86,14 @@ func quotaModel(exact bool) porcupine.Model {
 	return m.ToModel()
 }
 
-// crashableBackend is the table of one instance. Its calls fail sometimes, and always after the instance has died.
+// crashableBackend is the table of one instance. Its commits fail sometimes, and all its calls fail after the instance
+// has died.
 type crashableBackend struct {
 	*memory.Backend
 	crashed         atomic.Bool
 	mu              sync.Mutex
 	random          *rand.Rand
-	failureInterval int // one in this many calls fails
+	failureInterval int // one in this many commits fails
 }
 
 func (b *crashableBackend) draw(n int) int {
@@ -219,6 +220,7 @@ func quotaHistory(t *testing.T, seed uint64, exact bool) []porcupine.Operation {
 	return history
 }
 
+// TestQuotasAreLinearizable checks that each history of quotaHistory is possible in quotaModel.
 func TestQuotasAreLinearizable(t *testing.T) {
 	admitted, refused, unknown := 0, 0, 0
 	for seed := range uint64(240) {
@@ -257,8 +259,9 @@ func TestModelRefusesWrongHistories(t *testing.T) {
 	take := func(n int64) operation { return operation{n: n, limit: 5} }
 	read := func(used int64) operationResult { return operationResult{used: used} }
 	for _, tt := range []struct {
-		name         string
-		history      []porcupine.Operation
+		name    string
+		history []porcupine.Operation
+		// exact and loose report whether the history is possible in quotaModel(true) and in quotaModel(false).
 		exact, loose bool
 	}{
 		{"up to the limit", []porcupine.Operation{

@@ -41,7 +41,8 @@ func (r *quotaRun) open(i *instance, o Options) *Quotas {
 	return q
 }
 
-// keepLateWrite keeps a write whose instance has stopped waiting. The caller must hold the run's lock.
+// keepLateWrite keeps a call whose instance has stopped waiting, if the call is a write. If r is nil, it does nothing.
+// The caller must hold the run's lock.
 func (r *quotaRun) keepLateWrite(name string, apply func(string) error) {
 	if r != nil && strings.HasPrefix(name, "write ") {
 		r.lateWrites = append(r.lateWrites, apply)
@@ -97,7 +98,7 @@ func (r *quotaRun) request(i *instance) {
 	}()
 }
 
-// reserved returns the units of a period in all journals.
+// reserved returns the units of a period in all journals, or 0 if r is nil.
 func (r *quotaRun) reserved(p period) (sum int64) {
 	if r == nil {
 		return 0
@@ -112,7 +113,7 @@ func (r *quotaRun) reserved(p period) (sum int64) {
 	return sum
 }
 
-// updateJournals updates the entries of journals.
+// updateJournals updates r.journals after a change in the table.
 func (r *quotaRun) updateJournals(change store.StreamRecord) {
 	if !strings.HasPrefix(change.Key.PK, string(journalPrefix)+"#") {
 		return
@@ -165,8 +166,8 @@ func (r *quotaRun) check() error {
 	return r.simulation.check()
 }
 
-// complete checks the final state: no units are in a journal, and if no instance
-// crashed, the records have exactly the admitted units.
+// complete checks the final state: no units are in a journal, and the records have the admitted units.
+// In a lossy run, the records may have more units.
 func (r *quotaRun) complete() error {
 	r.finish()
 	if err := r.check(); err != nil {
@@ -187,7 +188,7 @@ func (r *quotaRun) complete() error {
 			return fmt.Errorf("%d units are left in journals", n)
 		}
 		if granted < admitted || !r.lossy && granted != admitted {
-			return fmt.Errorf("%d units are counted, %d are admitted", granted, admitted)
+			return fmt.Errorf("%d units are counted, %d are admitted, in a run with lossy = %t", granted, admitted, r.lossy)
 		}
 	}
 	return nil

@@ -29,6 +29,7 @@ func quotasOver(b store.Backend, nth byte, change ...func(*Options)) *Quotas {
 	return NewQuotas(o)
 }
 
+// month returns an allowance for the month that begins with a synctest bubble.
 func month(limit int64) Allowance {
 	from := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the start of a bubble's time
 	return Allowance{Name: "account/subscription/calls", Limit: limit, From: from, To: from.AddDate(0, 1, 0)}
@@ -72,7 +73,7 @@ func TestUnspentUnitsOfInstance(t *testing.T) {
 	})
 }
 
-// spendSome makes an instance admit n units, ten a second, so that it leases ahead.
+// spendSome requests n units from an instance, ten a second, so that it leases ahead.
 func spendSome(t *testing.T, q *Quotas, a Allowance, n int) {
 	t.Helper()
 	for range n {
@@ -113,7 +114,8 @@ func TestReclaimReturnsReservedUnitsAfterCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := used(t, other, a); got != 50+activated {
-				t.Errorf("Used() = %d, want the 50 admitted and the %d activated units", got, activated)
+				t.Errorf("Used() after Reclaim() with a dead instance = %d, want the 50 admitted and the %d activated units",
+					got, activated)
 			}
 		}
 		if activated > minActivated {
@@ -122,7 +124,9 @@ func TestReclaimReturnsReservedUnitsAfterCrash(t *testing.T) {
 	})
 }
 
-// TestFrozenInstanceContinuesWithActivatedUnits checks an instance that was presumed dead while it was frozen.
+// TestFrozenInstanceContinuesWithActivatedUnits checks that an instance that was presumed dead while it was frozen can
+// still spend its activated units. Its reserve was reclaimed, so it leases further units. Exactly the admitted units are
+// counted.
 func TestFrozenInstanceContinuesWithActivatedUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a := newBackend(), month(10_000)
@@ -171,7 +175,8 @@ func TestReclaimSkipsLiveInstance(t *testing.T) {
 	})
 }
 
-// TestSixteenInstancesAdmitExactlyTheQuota lets sixteen instances compete for a quota.
+// TestSixteenInstancesAdmitExactlyTheQuota checks that sixteen instances that compete for a quota together admit exactly
+// its limit.
 func TestSixteenInstancesAdmitExactlyTheQuota(t *testing.T) {
 	for _, limit := range []int64{100, 2000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -268,7 +273,8 @@ func TestCrashCostsAFractionOfASecond(t *testing.T) {
 	}
 }
 
-// TestQuotaIsUsedUpWhileInstancesCrash crashes an instance every five seconds, in the middle of traffic.
+// TestQuotaIsUsedUpWhileInstancesCrash crashes an instance every five seconds, in the middle of traffic. It checks that
+// the other instances use up the quota, except at most 14 units for each crash.
 func TestQuotaIsUsedUpWhileInstancesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 20_000
@@ -317,7 +323,7 @@ func BenchmarkTakeQuotaFromMemory(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if d, err := q.Take(b.Context(), a, 1); err != nil || !d.Admitted {
-				b.Fatal(d, err)
+				b.Fatalf("Take() = %+v, %v, want admitted", d, err)
 			}
 		}
 	})

@@ -19,12 +19,13 @@ type rateFleet struct {
 	table     *countingBackend
 	rand      *rand.Rand
 	instances []*rateInstance
-	// admitted counts admitted requests, by the second of the admitting instance's clock.
+	// admitted counts admitted requests, by the second of the admitting instance's clock. Requests during which this
+	// second changed count for -1.
 	admitted map[int64]int64
 	refused  int64
 	// faults makes the table fail, before or after a write.
 	faults bool
-	failed int64
+	failed int64 // the number of requests that failed because of faults
 }
 
 type rateInstance struct {
@@ -85,7 +86,7 @@ func newRateFleet(t *testing.T, seed uint64, instances int, skewed bool) *rateFl
 }
 
 // run sends rate requests a second to each instance for a time, at random moments (a
-// Poisson process). Each request of an instance has a goroutine, as on one machine.
+// Poisson process). Each request has its own goroutine, as in a server.
 func (f *rateFleet) run(rate float64, duration time.Duration) {
 	end := time.Now().Add(duration)
 	done := make(chan struct{})
@@ -125,6 +126,7 @@ func (f *rateFleet) run(rate float64, duration time.Duration) {
 	<-done
 }
 
+// request makes one request at an instance, and sends a function to results that counts its result.
 func (f *rateFleet) request(i *rateInstance, results chan<- func()) {
 	before := i.clock().Unix()
 	d, err := i.Take(context.Background(), "a", ratePerSecond)
@@ -137,7 +139,7 @@ func (f *rateFleet) request(i *rateInstance, results chan<- func()) {
 			f.t.Errorf("Take() error = %v, want none", err)
 		case !d.Admitted:
 			f.refused++
-		case before == after: // otherwise the request may count for either second
+		case before == after: // otherwise the request may have used the rate of either second
 			f.admitted[after]++
 		default:
 			f.admitted[-1]++
@@ -266,8 +268,8 @@ func TestIdleAccountHasFullRate(t *testing.T) {
 	}
 }
 
-// TestRateFailsIfTableTimesOut also checks that concurrent requests
-// wait for the timeout together, and not one after the other.
+// TestRateFailsIfTableTimesOut checks that Take returns an error if the table does not respond, and that concurrent
+// requests wait for the timeout together, and not one after the other.
 func TestRateFailsIfTableTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rates := NewRates(store.New(hangingBackend{}, store.Options{Random: rand.NewChaCha8([32]byte{}), Now: time.Now}),

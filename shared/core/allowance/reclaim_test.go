@@ -16,7 +16,7 @@ import (
 )
 
 // TestConcurrentReclaimsReturnOnce runs a second Reclaim after the first Reclaim has
-// marked the journal as dead, and before the first Reclaim returns the units.
+// marked the journal as dead, and before the first Reclaim returns the units. The units must be returned once.
 func TestConcurrentReclaimsReturnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a := newBackend(), month(10_000)
@@ -147,6 +147,8 @@ func TestReclaimOfManyQuotas(t *testing.T) {
 	})
 }
 
+// TestUnusableUnitsStayInRecord checks that units stay in the record if they are too few for a request, so that any
+// instance can admit smaller requests.
 func TestUnusableUnitsStayInRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a := newBackend(), month(10)
@@ -214,7 +216,7 @@ func TestQuotasOnEachBackend(t *testing.T) {
 			}
 		}
 		if got := used(t, q, a); got != spent+activated {
-			t.Errorf("Used() = %d, want %d", got, spent+activated)
+			t.Errorf("Used() after Reclaim() = %d, want %d", got, spent+activated)
 		}
 		for n := range maxReceiptRepeats + 2 {
 			if d, repeated, err := q.TakeOnce(t.Context(), a, 2, "key"); err != nil || !d.Admitted ||
@@ -229,7 +231,7 @@ func TestQuotasOnEachBackend(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := used(t, q, a); got != spent+activated+4+4 {
-			t.Errorf("Used() = %d, want %d: %d after Reclaim(), 4 by TakeOnce(), and 4 by Take(5) and Refund(1)",
+			t.Errorf("Used() at the end = %d, want %d: %d after Reclaim(), 4 by TakeOnce(), and 4 by Take(5) and Refund(1)",
 				got, spent+activated+8, spent+activated)
 		}
 	})

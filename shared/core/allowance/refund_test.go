@@ -48,7 +48,7 @@ func TestRefundedUnitsAreAdmittedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := used(t, q, a); got != 6 {
-					t.Errorf("Used() = %d, want 6", got)
+					t.Errorf("Used() after the return of 4 refunded units of 10 = %d, want 6", got)
 				}
 				for n := range 5 {
 					if d := mustTake(t, other.pool, a, 1); d.Admitted != (n < 4) {
@@ -132,7 +132,8 @@ func TestReceiptBelongsToOneAllowance(t *testing.T) {
 	})
 }
 
-// TestTakeOnceSpendsHeldUnits checks TakeOnce when the record has no units left, but the instance holds some.
+// TestTakeOnceSpendsHeldUnits checks that TakeOnce admits requests with the units that the instance holds if the record
+// has no units left.
 func TestTakeOnceSpendsHeldUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, a := newBackend().quotas(1), month(10)
@@ -154,7 +155,8 @@ func TestTakeOnceSpendsHeldUnits(t *testing.T) {
 	})
 }
 
-// TestTakeOnceAfterLostReplyCountsOnce checks a caller that repeats its request after a lost reply.
+// TestTakeOnceAfterLostReplyCountsOnce checks that the units of a request that a caller repeats after a lost reply are
+// counted once.
 func TestTakeOnceAfterLostReplyCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a := newBackend(), month(10)
@@ -170,7 +172,7 @@ func TestTakeOnceAfterLostReplyCountsOnce(t *testing.T) {
 			t.Errorf("repeated TakeOnce() after a lost reply = %+v, %t, %v, want admitted, repeated", d, repeated, err)
 		}
 		if got := used(t, q, a); got != 3 {
-			t.Errorf("Used() = %d, want 3", got)
+			t.Errorf("Used() after both calls of TakeOnce() = %d, want 3", got)
 		}
 	})
 }
@@ -178,8 +180,11 @@ func TestTakeOnceAfterLostReplyCountsOnce(t *testing.T) {
 func TestReceiptKeyIsBounded(t *testing.T) {
 	long := string(make([]byte, 1<<20))
 	key := month(1).receiptKey(long)
-	if len(key.PK) > 512 || key == month(1).receiptKey(long+"a") {
-		t.Errorf("receiptKey() of 1 MiB has %d bytes, want at most 512, and another key for another text", len(key.PK))
+	if len(key.PK) > 512 {
+		t.Errorf("receiptKey() of 1 MiB has %d bytes, want at most 512", len(key.PK))
+	}
+	if key == month(1).receiptKey(long+"a") {
+		t.Errorf("receiptKey() of two long texts = %v, want different keys", key)
 	}
 	if _, _, err := newBackend().quotas(1).TakeOnce(t.Context(), month(1), 0, "key"); err == nil ||
 		errors.Is(err, errExceedsLimit) {

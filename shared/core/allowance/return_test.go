@@ -26,7 +26,7 @@ func TestReturnedUnitsAreAvailableWithinFiveSeconds(t *testing.T) {
 			synctest.Wait()
 		}
 		if admitted == 100 {
-			t.Fatal("the first instance spent all 100 units, want it to hold some")
+			t.Fatal("both instances admit all 100 units before Drain(), want the first to hold some units")
 		}
 		if err := first.Drain(t.Context()); err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestReturnedUnitsAreAvailableWithinFiveSeconds(t *testing.T) {
 			synctest.Wait()
 		}
 		if admitted != 100 {
-			t.Errorf("Take() admitted %d requests, want 100", admitted)
+			t.Errorf("Take() admitted %d requests, with those after Drain() of the first instance, want 100", admitted)
 		}
 	})
 }
@@ -65,6 +65,8 @@ func TestIdleInstanceReturnsUnits(t *testing.T) {
 	})
 }
 
+// TestSweepRunsDuringOtherRequests checks that an instance that does not call Run returns unused units during requests
+// for other allowances.
 func TestSweepRunsDuringOtherRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pl := newBackend().open(1)
@@ -134,8 +136,8 @@ func TestEvictedUnitsAreReturned(t *testing.T) {
 		for _, name := range names {
 			a := minute(1000)
 			a.Name = name
-			if got, _ := pl.ledger.granted(t.Context(), a.period()); got != 10 {
-				t.Fatalf("granted(%s) after the return = %d, want the 10 admitted", name, got)
+			if got, err := pl.ledger.granted(t.Context(), a.period()); err != nil || got != 10 {
+				t.Fatalf("granted(%s) after the return = %d, %v, want the 10 admitted", name, got, err)
 			}
 		}
 	})
@@ -189,8 +191,8 @@ func TestFailedReturnIsRetried(t *testing.T) {
 		for _, name := range names {
 			a := minute(1000)
 			a.Name = name
-			if got, _ := pl.ledger.granted(t.Context(), a.period()); got != 10 {
-				t.Fatalf("granted(%s) after the return = %d, want the 10 admitted", name, got)
+			if got, err := pl.ledger.granted(t.Context(), a.period()); err != nil || got != 10 {
+				t.Fatalf("granted(%s) after the return = %d, %v, want the 10 admitted", name, got, err)
 			}
 		}
 	})

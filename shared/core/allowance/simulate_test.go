@@ -32,7 +32,7 @@ var onlySeed = flag.Uint64("seed", 0, "the one seed that the simulation plays, 0
 // defects below. Seeds up to 3 detect all others. `make simulations` makes four times as many runs.
 const seeds = 1000
 
-// run plays one seed and returns a digest of its events.
+// run plays one seed and returns a digest of its events and of the units that were admitted.
 func run(t *testing.T, seed uint64, corrupt corruption) (digest uint64, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -80,6 +80,7 @@ func run(t *testing.T, seed uint64, corrupt corruption) (digest uint64, err erro
 	return digest, err
 }
 
+// sorted returns a text with the units of each period, in the same order in each run.
 func sorted(m map[period]int64) []string {
 	var out []string
 	for p, n := range m {
@@ -101,7 +102,7 @@ func (si *simulation) complete() error {
 			return p.end().Sub(i.now()) < maxClockSkew
 		})
 		if !ended && granted != admitted {
-			return fmt.Errorf("%s: %d are granted after all was given back, %d are admitted", p.name, granted, admitted)
+			return fmt.Errorf("%s: %d units are granted after all instances have returned theirs, %d are admitted", p.name, granted, admitted)
 		}
 	}
 	return nil
@@ -147,18 +148,19 @@ func TestSimulationIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestSimulationDetectsMissingCondition checks that the simulation detects each missing condition. Otherwise it would prove nothing.
+// TestSimulationDetectsMissingCondition checks that the simulation detects each missing condition. Otherwise it would
+// prove nothing.
 func TestSimulationDetectsMissingCondition(t *testing.T) {
-	lease := func(writes []store.Write) bool { return len(writes) == 1 && writes[0].Condition != nil }
+	isLease := func(writes []store.Write) bool { return len(writes) == 1 && writes[0].Condition != nil }
 	granted := store.At("granted")
 	tests := map[string]corruption{
 		"lease without a condition on the limit": func(_ int64, writes []store.Write) {
-			if lease(writes) {
+			if isLease(writes) {
 				writes[0].Condition = nil
 			}
 		},
 		"lease with a condition that ignores its units": func(limit int64, writes []store.Write) {
-			if lease(writes) {
+			if isLease(writes) {
 				writes[0].Condition = store.Or(store.Lacks(granted), store.Less(granted, limit))
 			}
 		},

@@ -329,7 +329,7 @@ func (si *simulation) failCalls(i *instance) {
 	}
 }
 
-// check compares the admitted units with the records.
+// check compares the admitted units with the limit and with the records.
 func (si *simulation) check() error {
 	si.mu.Lock()
 	defer si.mu.Unlock()

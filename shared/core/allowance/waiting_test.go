@@ -121,8 +121,8 @@ func TestTooLargeFirstLeaseTakesRemainder(t *testing.T) {
 	}
 }
 
-// TestHeldUnitsAreSpentIfRecordIsEmpty checks a lease that arrives after
-// a caller has read the tokens and before it reads the record's state.
+// TestHeldUnitsAreSpentIfRecordIsEmpty checks that held units are spent although the record is known to be empty. Such
+// units come from a lease that ends after a caller has read the tokens and before it reads the record's state.
 func TestHeldUnitsAreSpentIfRecordIsEmpty(t *testing.T) {
 	pl := newBackend().open(1)
 	s := newSlot(testPeriod(), 10, 0)

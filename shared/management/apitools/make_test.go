@@ -38,7 +38,7 @@ func load(t testing.TB) []apitools.Tool {
 func TestByName(t *testing.T) {
 	for _, tool := range load(t) {
 		if found, err := apitools.ByName(tool.Name); err != nil || !reflect.DeepEqual(found, &tool) {
-			t.Errorf("ByName(%s) = %+v, %v, want %+v", tool.Name, found, err, tool)
+			t.Errorf("ByName(%s) returns a tool: %t, error %v, want the tool that Load() returns", tool.Name, found != nil, err)
 		}
 	}
 	if found, err := apitools.ByName("nothing"); err != nil || found != nil {
@@ -90,14 +90,15 @@ func TestEveryOperationIsOneTool(t *testing.T) {
 		at := tool.Method + " " + tool.Path
 		o, ok := missing[at]
 		if !ok {
-			t.Errorf("tool %s calls %s, want a single tool for each operation", tool.Name, at)
+			t.Errorf("tool %s calls %s, want an operation of the document that is not excluded and has no other tool", tool.Name, at)
 			continue
 		}
 		delete(missing, at)
-		if tool.Name != strings.ReplaceAll(o.ID, "$", "") || tool.Group != o.Tags[0] || tool.Scope != o.Scope ||
-			tool.Public != (o.Secure != nil && len(*o.Secure) == 0) {
-			t.Errorf("tool of %s = %s in %s, scope %q, public %t, want its ID, first tag, scope %q and security",
-				o.ID, tool.Name, tool.Group, tool.Scope, tool.Public, o.Scope)
+		if name := strings.ReplaceAll(o.ID, "$", ""); tool.Name != name || tool.Group != o.Tags[0] {
+			t.Errorf("tool of %s = %s in group %s, want %s in %s", o.ID, tool.Name, tool.Group, name, o.Tags[0])
+		}
+		if public := o.Secure != nil && len(*o.Secure) == 0; tool.Scope != o.Scope || tool.Public != public {
+			t.Errorf("tool of %s: scope %q, public %t, want %q, %t", o.ID, tool.Scope, tool.Public, o.Scope, public)
 		}
 		if tool.ReadOnly != (o.Effect == "reads") || tool.Destructive != (o.Effect == "replaces" || o.Effect == "removes") {
 			t.Errorf("tool of %s: read only %t, destructive %t, want the hints of the effect %q",
@@ -181,6 +182,7 @@ func properties(t *testing.T, tool apitools.Tool) map[string]map[string]any {
 
 // TestToolsHaveTheirOwnArguments checks that each tool that changes something has the argument
 // DryRun, and that each tool whose result can contain a secret has the argument RevealSecrets.
+// All other properties of the schema must be arguments for the request. Only two headers can be arguments.
 func TestToolsHaveTheirOwnArguments(t *testing.T) {
 	for _, tool := range makeAgain(t) {
 		all := properties(t, tool)

@@ -114,7 +114,7 @@ func TestSecretsAreMasked(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{
+	for _, body := range []string{ // without secrets, or with masked secrets only
 		"", " \n", "null", `{"data":null,"byName":null}`,
 		`{"data":[{"key":null},{"key":""},{"key":"****01234567"},{"key":"****"}]}`,
 		`{"z":1,"a":12345678901234567890.1234567890,"e":1E400,"t":"<\u00e9\/>"}`,
@@ -171,7 +171,7 @@ func TestSecretsAreFoundInEverySchemaForm(t *testing.T) {
 		const secret, masked = "gone-in-all-answers-01234567", "****01234567"
 		got, hidden := tools[0].Mask([]byte(strings.ReplaceAll(body, "SECRET", secret)))
 		if want := strings.ReplaceAll(body, "SECRET", masked); string(got) != want || !hidden {
-			t.Errorf("Mask() = %s, %t, want %s, true", got, hidden, want)
+			t.Errorf("Mask(%s) with a secret = %s, %t, want %s, true", body, got, hidden, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestPanicsAreLoggedUnlessAborted(t *testing.T) {
 		}
 		if got := strings.Contains(log.String(), "the secret cause") &&
 			strings.Contains(log.String(), "requestId="); got != logged || (log.Len() > 0) != logged {
-			t.Errorf("LogFailure()(%v) logs %q, want a line with the cause and requestId = %t", cause, &log, logged)
+			t.Errorf("LogFailure()(%v) logs %q, want a line with the cause and a requestId: %t", cause, &log, logged)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestReadResponse(t *testing.T) {
 		t.Errorf("ReadResponse() = %d %q, %v, want 202 \"some\" and no error", got.Status, got.Body, err)
 	}
 	if got.ContentType != "text/event-stream" || got.CacheControl != "no-store" || got.RetryAfter != "3" {
-		t.Errorf("headers = %q, %q, %q, want text/event-stream, no-store, 3",
+		t.Errorf("ReadResponse(): Content-Type, Cache-Control and Retry-After = %q, %q, %q, want text/event-stream, no-store, 3",
 			got.ContentType, got.CacheControl, got.RetryAfter)
 	}
 	if got, err := endpoint.ReadResponse(response(io.MultiReader(strings.NewReader("some"),

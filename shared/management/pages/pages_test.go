@@ -38,7 +38,8 @@ const openAPI = `{
 
 const overview = "# All of *it*\n\n[b](b.md), [a](a.md#one--two) and [this](#all-of-it).\n"
 
-// guides returns guides in Markdown: those of all tests, replaced or completed by extra.
+// guides returns the Markdown guides of all tests. The guides in extra are added to these, or replace a guide of the
+// same name.
 func guides(extra map[string]string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for name, text := range map[string]string{
@@ -149,7 +150,7 @@ func TestReferenceIsEscapedAndComplete(t *testing.T) {
 		`&#34;name&#34;: &#34;it&#39;\&#39;&#39;s &lt;oak&gt;&#34;`,
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("page lacks a text, want %s:\n%s", want, got)
+			t.Errorf("page %q lacks %s:\n%s", pages.Reference, want, got)
 		}
 	}
 	if strings.Contains(got, "branches[]") {
@@ -165,8 +166,9 @@ func TestPageConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for _, name := range []string{"", "a", pages.Reference, "b"} {
 				for _, base := range []string{"", "../"} {
-					if out, err := site.Page(name, base); err != nil || !strings.Contains(string(out), `href="`+base+`docs/b"`) {
-						t.Errorf("Page(%q, %q) error = %v, want none and a link to docs/b", name, base, err)
+					link := `href="` + base + `docs/b"`
+					if out, err := site.Page(name, base); err != nil || !strings.Contains(string(out), link) {
+						t.Errorf("Page(%q, %q) = %d bytes, error %v, want %s in it and no error", name, base, len(out), err, link)
 					}
 				}
 			}
