@@ -90,18 +90,18 @@ func TestAddressesBeyondMaximumAreRefused(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	a := api.NewAddressLimiter(2, func() time.Time { return now })
 	for i := range 16_384 {
-		if a.Reserve(requestFrom(t, fmt.Sprintf("10.0.%d.%d", i/256, i%256))) != 0 {
-			t.Fatalf("Reserve(address %d) refuses, want 0s", i)
+		if wait := a.Reserve(requestFrom(t, fmt.Sprintf("10.0.%d.%d", i/256, i%256))); wait != 0 {
+			t.Fatalf("Reserve(address %d) = %s, want 0s", i, wait)
 		}
 	}
 	if a.Reserve(requestFrom(t, "192.0.2.1")) == 0 {
 		t.Error("Reserve(address beyond the maximum) = 0s, want a wait")
 	}
-	if a.Reserve(requestFrom(t, "10.0.0.1")) != 0 {
-		t.Error("second Reserve(counted address) refuses, want 0s")
+	if wait := a.Reserve(requestFrom(t, "10.0.0.1")); wait != 0 {
+		t.Errorf("second Reserve(counted address) = %s, want 0s", wait)
 	}
 	now = now.Add(time.Second)
-	if a.Reserve(requestFrom(t, "192.0.2.1")) != 0 {
-		t.Error("Reserve(address beyond the maximum) in the next second refuses, want 0s")
+	if wait := a.Reserve(requestFrom(t, "192.0.2.1")); wait != 0 {
+		t.Errorf("Reserve(address beyond the maximum) in the next second = %s, want 0s", wait)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -98,6 +99,8 @@ func rollouts() (api.Group, api.Route) {
 		o.HandledBy(emptyHandler[in, out])
 }
 
+// TestGroupsWithEqualTypeNames checks that types with the same name in two groups have different schemas in the
+// document, and that the server checks each body against its own schema.
 func TestGroupsWithEqualTypeNames(t *testing.T) {
 	buildsGroup, buildsRoute := builds()
 	rolloutsGroup, rolloutsRoute := rollouts()
@@ -107,7 +110,8 @@ func TestGroupsWithEqualTypeNames(t *testing.T) {
 		"RolloutsStart": "rollout",
 	} {
 		if _, ok := schemas[name].Properties[field]; !ok {
-			t.Errorf("schema %s = %+v, want the property %s", name, schemas[name], field)
+			t.Errorf("properties of the schema %s = %q, want %s",
+				name, slices.Sorted(maps.Keys(schemas[name].Properties)), field)
 		}
 	}
 	now := func() time.Time { return storetest.Epoch }
@@ -199,10 +203,10 @@ func TestResponsesAreClosedAndRequestsOpen(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"ThingsCreate", "ThingsWhole"} {
-		var free schema
-		if err := json.Unmarshal(schemas[name].Properties["tags"].AdditionalProperties, &free); err != nil ||
-			free.Type != "string" {
-			t.Errorf("tags of %s = %+v, want a map of strings", name, schemas[name].Properties["tags"])
+		var value schema
+		raw := schemas[name].Properties["tags"].AdditionalProperties
+		if err := json.Unmarshal(raw, &value); err != nil || value.Type != "string" {
+			t.Errorf("additionalProperties of the tags of %s = %s, %v, want the type string", name, raw, err)
 		}
 	}
 }
@@ -250,7 +254,7 @@ func TestRawJSONIsDescribedAsObject(t *testing.T) {
 		api.Group{Title: "Things", Operations: []api.AnyOperation{post[struct{}, text]("A_a", "/a")}})
 	got := d.Paths["/a"]["post"].Responses["200"].Content["application/json"].Schema
 	if got.Type != "object" || string(got.AdditionalProperties) != "true" {
-		t.Errorf("schema of raw JSON = %+v, want an object with any properties", got)
+		t.Errorf("schema of raw JSON: type %v, additionalProperties %s, want object, true", got.Type, got.AdditionalProperties)
 	}
 }
 
@@ -267,8 +271,8 @@ func TestHiddenOperationsAreNotDescribed(t *testing.T) {
 	hidden.Hidden = true
 	d := describe(t, api.Examples{}, api.Group{Title: "Things", Operations: []api.AnyOperation{hidden, visible}})
 	if len(d.Paths) != 1 || d.Paths["/seen"] == nil || len(d.Components.Schemas) != 3 {
-		t.Errorf("document = %v with %d schemas, want only /seen, with the 3 schemas of problems",
-			d.Paths, len(d.Components.Schemas))
+		t.Errorf("paths = %q with %d schemas, want only /seen, with the 3 schemas of problems",
+			slices.Sorted(maps.Keys(d.Paths)), len(d.Components.Schemas))
 	}
 }
 
@@ -331,8 +335,10 @@ func TestExamplesAreShown(t *testing.T) {
 			t.Errorf("example of the %s = %s, want %s", name, got, tt.want)
 		}
 	}
-	if len(op.Parameters) != 1 || op.Parameters[0].Example != "it" ||
-		op.Responses["400"].Ref != "#/components/responses/BadRequest" {
-		t.Errorf("operation = %+v, want one parameter with the example \"it\" and a reference to BadRequest", op)
+	if len(op.Parameters) != 1 || op.Parameters[0].Example != "it" {
+		t.Errorf("parameters = %+v, want one with the example \"it\"", op.Parameters)
+	}
+	if got, want := op.Responses["400"].Ref, "#/components/responses/BadRequest"; got != want {
+		t.Errorf("reference of the response 400 = %q, want %q", got, want)
 	}
 }

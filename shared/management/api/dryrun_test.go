@@ -11,7 +11,7 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// dryRun makes a dry run and returns its response.
+// dryRun makes a dry run of a PATCH and returns its response. It checks that no stored item changes.
 func (fx *callFixture) dryRun(t *testing.T, name, key, body string, header ...string) (status int, out api.DryRun) {
 	t.Helper()
 	before := fx.items.Items()
@@ -48,7 +48,7 @@ func TestDryRunShowsBeforeAndAfter(t *testing.T) {
 		t.Errorf("dry run of PATCH refused: status = %d, want 409", status)
 	}
 	if status, got := fx.dryRun(t, "same", goodKey, `{}`); status != 200 || got.AuditRecord != nil {
-		t.Errorf("dry run of PATCH same = %d %+v, want 200 without an audit record", status, got)
+		t.Errorf("dry run of PATCH same = %d, audit record %+v, want 200 without an audit record", status, got.AuditRecord)
 	}
 }
 
@@ -69,6 +69,7 @@ func TestDryRunWithIfMatch(t *testing.T) {
 	}
 }
 
+// TestDryRunHidesUnreadableObjects checks that a dry run shows the object only if the key may read it.
 func TestDryRunHidesUnreadableObjects(t *testing.T) {
 	fx := newCallFixture(t)
 	fx.sendOuter(t, func(ctx context.Context) { fx.call(ctx, http.MethodPatch, "a", goodKey, `{"description":"old"}`) })
@@ -115,9 +116,9 @@ func TestDryRunWithFailingReads(t *testing.T) {
 	}
 }
 
-// TestADryRunShowsNoSecrets checks that a dry run with Reveal is
+// TestDryRunWithRevealIsRefused checks that a dry run with Reveal is
 // refused, because a dry run cannot record the request for secrets.
-func TestADryRunShowsNoSecrets(t *testing.T) {
+func TestDryRunWithRevealIsRefused(t *testing.T) {
 	fx := newCallFixture(t)
 	fx.sendOuter(t, func(ctx context.Context) {
 		w := fx.call(within(ctx, api.Call{DryRun: true, Reveal: true}), http.MethodPatch, "a", goodKey, `{}`)
@@ -130,7 +131,7 @@ func TestADryRunShowsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestDryRunDoesNotRecordKeyUse checks that a dry run does not even record the use of its key.
+// TestDryRunDoesNotRecordKeyUse checks that a dry run does not record the use of its key. Only the outer request does.
 func TestDryRunDoesNotRecordKeyUse(t *testing.T) {
 	fx := newCallFixture(t)
 	fx.dryRun(t, "a", goodKey, `{}`)

@@ -8,7 +8,9 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-func TestEdgeMatchesServer(t *testing.T) {
+// TestEdgeServesEvents checks that Edge serves an event of the platform as the server would serve the client's request.
+// The response must have the platform's request ID.
+func TestEdgeServesEvents(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		event events.APIGatewayProxyRequest

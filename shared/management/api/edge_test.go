@@ -166,7 +166,8 @@ func TestBase64BodiesAreDecoded(t *testing.T) {
 	}
 }
 
-// TestDecodedPathsFindTheirOperation checks the routing on platforms that decode paths before they call the function.
+// TestDecodedPathsFindTheirOperation checks how paths are encoded again on platforms that decode them before they call
+// the function. A branch name can have slashes, so the operations' paths determine which slashes are encoded.
 func TestDecodedPathsFindTheirOperation(t *testing.T) {
 	s := &Server{routing: new(routing)}
 	for _, path := range []string{

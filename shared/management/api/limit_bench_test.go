@@ -21,7 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// counting is a store.Backend that counts accesses.
+// counting is a store.Backend that counts the items that are read and written.
 type counting struct {
 	store.Backend
 	reads, writes int

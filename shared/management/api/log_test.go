@@ -67,6 +67,8 @@ func changeWithContext(ctx context.Context, server *api.Server, name string) {
 
 const documentation = "../../../docs/observability.md"
 
+// TestRequestLogLineIsDocumented checks the attributes of the log line of a failed request. All of them must be in the
+// documentation, and none may contain the query, a header or the body.
 func TestRequestLogLineIsDocumented(t *testing.T) {
 	c := telemetrytest.New(t)
 	server, log := watchedServer(t, telemetry.Options{Tracer: c.Tracer, Metrics: true})
@@ -128,7 +130,7 @@ func TestFirstRequestIsColdStart(t *testing.T) {
 	}
 	for _, name := range []string{"_aws", "errors", "traceId", "error", "source", "within", "dryRun"} {
 		if _, exists := line[name]; exists {
-			t.Errorf("%s in the log line = %v, want none", name, line[name])
+			t.Errorf("%s in the second log line = %v, want none", name, line[name])
 		}
 	}
 }
@@ -138,7 +140,7 @@ type meter []telemetry.Request
 
 func (m *meter) Request(r telemetry.Request) { *m = append(*m, r) }
 
-// TestMeterMatchesLog checks that the meter receives the same data as the log for
+// TestMeterMatchesLog checks that the meter receives the same status and latency as the log for
 // each request to the management API, even for requests without an operation.
 func TestMeterMatchesLog(t *testing.T) {
 	management, gateway := meter{}, meter{}

@@ -29,7 +29,7 @@ func changeOf(readPath string) Operation[readPathIn, NoContent] {
 }
 
 // TestReadPathOfChange checks that a path parameter, a query parameter or
-// a string in the body can name the object, and that it is escaped once.
+// a string in the body can name the object, and that it is escaped once. If it is missing, readPath returns "".
 func TestReadPathOfChange(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ readPath, query, body, want string }{

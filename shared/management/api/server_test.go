@@ -304,7 +304,7 @@ func TestParametersAreDecodedOnce(t *testing.T) {
 func TestResolversReadTheQuery(t *testing.T) {
 	_, body := newFixture(t).do(t, "GET", thing+"x?tag.account=foo&tag.env=b%2Fc", goodKey, "")
 	if !strings.Contains(body, `"tags":{"account":"foo","env":"b/c"}`) {
-		t.Errorf("response body = %s, want the tags of the query", body)
+		t.Errorf("response body = %s, want the tags account=foo and env=b/c of the query", body)
 	}
 }
 
@@ -380,7 +380,7 @@ func TestErrorsNeverRepeatValues(t *testing.T) {
 	for _, key := range []string{"", goodKey} {
 		if _, response := f.do(t, "GET", thing+"x?count=S3CR3T", key, "", "X-Any", marker); strings.Contains(response,
 			marker) {
-			t.Errorf("response body = %s, want no value of the request", response)
+			t.Errorf("response body with the key %q = %s, want no value of the request", key, response)
 		}
 	}
 	if strings.Contains(f.log.String(), marker) {
