@@ -127,7 +127,8 @@ func TestPlanRequestsWaitingUnits(t *testing.T) {
 }
 
 // TestGrantIsAppliedOldestFirst checks that a grant covers the unleased units first, and then admits the waiting
-// callers, the oldest first. A caller for which the units do not suffice does not block a later caller that needs fewer.
+// callers, the oldest first. A caller for which the units do not suffice does not block a later caller that needs
+// fewer.
 func TestGrantIsAppliedOldestFirst(t *testing.T) {
 	type state struct {
 		Excess, Leased, Unleased, Tokens, Remainder, Watermark int64
@@ -189,8 +190,8 @@ func TestGrantIsAppliedOldestFirst(t *testing.T) {
 	}
 }
 
-// TestRemainingIsAtMostLimit checks that remaining adds the held units to the remainder, up to the limit. It also checks
-// the number of spent units.
+// TestRemainingIsAtMostLimit checks that remaining adds the held units to the remainder, up to the limit. It also
+// checks the number of spent units.
 func TestRemainingIsAtMostLimit(t *testing.T) {
 	s := newSlot(minutePeriod(), 100, 0)
 	s.remainder.Store(30)

@@ -93,7 +93,8 @@ func TestNextSliceIsRequestedAtWatermark(t *testing.T) {
 		for i, want := range []int64{5, 0} { // 5 units are not fewer than 5
 			d, ok := pl.spend(t.Context(), s, 1)
 			if !ok || !d.Admitted || s.watermark.Load() != want {
-				t.Errorf("spend() of unit %d = %+v, %t, watermark %d, want admitted, true, %d", i+1, d, ok, s.watermark.Load(), want)
+				t.Errorf("spend() of unit %d = %+v, %t, watermark %d, want admitted, true, %d",
+					i+1, d, ok, s.watermark.Load(), want)
 			}
 		}
 		synctest.Wait()

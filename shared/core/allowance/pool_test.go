@@ -82,8 +82,8 @@ func TestColdRequestCostsOneRoundTrip(t *testing.T) {
 	})
 }
 
-// TestRefusedTrafficRarelyReadsTable checks that requests far beyond the limit are refused after the first 5 s, and need
-// few calls of the table.
+// TestRefusedTrafficRarelyReadsTable checks that requests far beyond the limit are refused after the first 5 s, and
+// need few calls of the table.
 func TestRefusedTrafficRarelyReadsTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()

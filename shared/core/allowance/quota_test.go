@@ -125,8 +125,8 @@ func TestReclaimReturnsReservedUnitsAfterCrash(t *testing.T) {
 }
 
 // TestFrozenInstanceContinuesWithActivatedUnits checks that an instance that was presumed dead while it was frozen can
-// still spend its activated units. Its reserve was reclaimed, so it leases further units. Exactly the admitted units are
-// counted.
+// still spend its activated units. Its reserve was reclaimed, so it leases further units. Exactly the admitted units
+// are counted.
 func TestFrozenInstanceContinuesWithActivatedUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a := newBackend(), month(10_000)
@@ -175,8 +175,8 @@ func TestReclaimSkipsLiveInstance(t *testing.T) {
 	})
 }
 
-// TestSixteenInstancesAdmitExactlyTheQuota checks that sixteen instances that compete for a quota together admit exactly
-// its limit.
+// TestSixteenInstancesAdmitExactlyTheQuota checks that sixteen instances that compete for a quota together admit
+// exactly its limit.
 func TestSixteenInstancesAdmitExactlyTheQuota(t *testing.T) {
 	for _, limit := range []int64{100, 2000} {
 		synctest.Test(t, func(t *testing.T) {

@@ -102,7 +102,8 @@ func (si *simulation) complete() error {
 			return p.end().Sub(i.now()) < maxClockSkew
 		})
 		if !ended && granted != admitted {
-			return fmt.Errorf("%s: %d units are granted after all instances have returned theirs, %d are admitted", p.name, granted, admitted)
+			return fmt.Errorf("%s: %d units are granted after all instances have returned theirs, %d are admitted",
+				p.name, granted, admitted)
 		}
 	}
 	return nil

@@ -214,8 +214,8 @@ func within(ctx context.Context, c api.Call) context.Context {
 }
 
 // TestEachCallOfARequestHasItsRecord checks that each of several changes in one request has a record with
-// the request id of its own response. The first change has the id of the outer request. The log line of each change must
-// have the id of the outer request as well.
+// the request id of its own response. The first change has the id of the outer request. The log line of each change
+// must have the id of the outer request as well.
 func TestEachCallOfARequestHasItsRecord(t *testing.T) {
 	fx := newCallFixture(t)
 	responses := map[string]string{}

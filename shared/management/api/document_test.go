@@ -254,7 +254,8 @@ func TestRawJSONIsDescribedAsObject(t *testing.T) {
 		api.Group{Title: "Things", Operations: []api.AnyOperation{post[struct{}, text]("A_a", "/a")}})
 	got := d.Paths["/a"]["post"].Responses["200"].Content["application/json"].Schema
 	if got.Type != "object" || string(got.AdditionalProperties) != "true" {
-		t.Errorf("schema of raw JSON: type %v, additionalProperties %s, want object, true", got.Type, got.AdditionalProperties)
+		t.Errorf("schema of raw JSON: type %v, additionalProperties %s, want object, true",
+			got.Type, got.AdditionalProperties)
 	}
 }
 

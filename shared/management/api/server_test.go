@@ -433,7 +433,7 @@ func TestReadsAreNotRecorded(t *testing.T) {
 	}
 }
 
-func FuzzBodyNeverAnswers500(f *testing.F) {
+func FuzzBodyNeverCauses500(f *testing.F) {
 	for _, s := range []string{
 		"", "{}", "[", `{"a":"\u0000"}`, `{"description":null}`, "1e999", `"\ud800"`,
 		`{"id":1e400}`,

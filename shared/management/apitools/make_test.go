@@ -90,7 +90,8 @@ func TestEveryOperationIsOneTool(t *testing.T) {
 		at := tool.Method + " " + tool.Path
 		o, ok := missing[at]
 		if !ok {
-			t.Errorf("tool %s calls %s, want an operation of the document that is not excluded and has no other tool", tool.Name, at)
+			t.Errorf("tool %s calls %s, want an operation of the document that is not excluded and has no other tool",
+				tool.Name, at)
 			continue
 		}
 		delete(missing, at)

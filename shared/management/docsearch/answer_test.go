@@ -90,7 +90,7 @@ func TestSentences(t *testing.T) {
 		{"other punctuation", "One? Two! Three", []string{"One?", "Two!", "Three"}},
 		{"a number", "Up to 1.5 MB. More is refused.", []string{"Up to 1.5 MB.", "More is refused."}},
 		{"an abbreviation", "Keys, e.g. of consumers, too.", []string{"Keys, e.g. of consumers, too."}},
-		{"within code", "Send `a. B` at once. Then wait.", []string{"Send `a. B` at once.", "Then wait."}},
+		{"a period within code", "Send `a. B` at once. Then wait.", []string{"Send `a. B` at once.", "Then wait."}},
 		{"only white space", "  ", nil},
 	}
 	for _, tt := range tests {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestQueueTimeoutFallsBackToLexical checks that a search is lexical and busy if no slot becomes free, and that it
-// waits at most half a second.
+// waits at most half a second. A search of a cached question needs no slot.
 func TestQueueTimeoutFallsBackToLexical(t *testing.T) {
 	file := minilmtest.Random(t)
 	index := pagesIndexFor(t, file)

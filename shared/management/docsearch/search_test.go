@@ -175,7 +175,7 @@ func TestUnrelatedQuestionIsNotCovered(t *testing.T) {
 func TestQuestionsHaveBounds(t *testing.T) {
 	if found := search(t, lexical(), "tunnel "+strings.Repeat("s", docsearch.MaxQueryBytes-7),
 		5); found.Mode != docsearch.Lexical {
-		t.Errorf("search of %d bytes = %+v, want %s", docsearch.MaxQueryBytes, found, docsearch.Lexical)
+		t.Errorf("search of %d bytes: mode = %s, want %s", docsearch.MaxQueryBytes, found.Mode, docsearch.Lexical)
 	}
 	tests := []struct{ name, question string }{
 		{"an empty question", ""},
@@ -273,6 +273,10 @@ func TestLongQuestionIsTruncated(t *testing.T) {
 	s := semantic(t)
 	long := strings.Repeat("key ", 100)
 	got, want := search(t, s, long+"tunnel", 3), search(t, s, long+"bucket", 3)
+	if len(want.Results) == 0 || len(got.Results) != len(want.Results) {
+		t.Fatalf("results of two truncated questions = %d and %d, want the same number, and some",
+			len(got.Results), len(want.Results))
+	}
 	for i := range want.Results {
 		if got.Results[i] != want.Results[i] {
 			t.Errorf("result %d of a truncated question = %+v, want %+v", i+1, got.Results[i], want.Results[i])

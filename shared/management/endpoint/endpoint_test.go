@@ -50,7 +50,7 @@ func TestReadResponse(t *testing.T) {
 		t.Errorf("ReadResponse() = %d %q, %v, want 202 \"some\" and no error", got.Status, got.Body, err)
 	}
 	if got.ContentType != "text/event-stream" || got.CacheControl != "no-store" || got.RetryAfter != "3" {
-		t.Errorf("ReadResponse(): Content-Type, Cache-Control and Retry-After = %q, %q, %q, want text/event-stream, no-store, 3",
+		t.Errorf("ReadResponse(): type %q, Cache-Control %q, Retry-After %q, want text/event-stream, no-store, 3",
 			got.ContentType, got.CacheControl, got.RetryAfter)
 	}
 	if got, err := endpoint.ReadResponse(response(io.MultiReader(strings.NewReader("some"),

@@ -248,7 +248,8 @@ func TestChangedExportIsReported(t *testing.T) {
 		}
 		r, err := proof.VerifyFile(strings.NewReader(b.String()), proof.PublicOf(key), "acme", tt.expected)
 		if err != nil || (tt.want == "") != (r.Break == "") || !strings.HasPrefix(r.Break, tt.want) {
-			t.Errorf("%s: VerifyFile() = %+v, %v, want a break that begins with %q (no break if it is empty)", tt.name, r, err, tt.want)
+			t.Errorf("%s: VerifyFile() = %+v, %v, want a break that begins with %q (no break if it is empty)",
+				tt.name, r, err, tt.want)
 		}
 	}
 }

@@ -5,7 +5,8 @@ import "github.com/gatewright/gatewright/shared/core/store"
 // Counters collects a transaction's additions to the counters, for tests that write records without chaining them.
 type Counters = counters
 
-// End returns the write of the end of a chain with the given number of records, for tests that write records without chaining them.
+// End returns the write of the end of a chain with the given number of records, for tests that write records without
+// chaining them.
 func End(accountID string, records int) store.Write {
 	return store.Put(headKey(accountID), head{ID: accountID, Version: 1, Seq: int64(records)})
 }

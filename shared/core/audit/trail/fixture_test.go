@@ -26,7 +26,7 @@ type rootKey [seal.KeyBytes]byte
 
 func (k *rootKey) Root(context.Context) ([]byte, error) { return k[:], nil }
 
-// fixture is a table with the stream of its changes.
+// fixture is a table with the stream of its changes, and a Trail over the table.
 type fixture struct {
 	testing.TB
 	items    *memory.Backend

@@ -18,7 +18,7 @@ import (
 type growingBackend struct {
 	store.Backend
 	mu        sync.Mutex
-	queries   map[string]int // the number of queries of each partition that is in it; each query makes the chain grow
+	queries   map[string]int // the number of queries of each partition in the map; each such query makes the chain grow
 	remaining map[string]int // the number of further queries of a partition that make the chain grow
 	grow      func()
 }
@@ -47,7 +47,7 @@ func (b *growingBackend) Read(ctx context.Context, keys []store.Key) ([]store.It
 }
 
 // TestListWhileChainGrows checks that listing all pages succeeds, and returns each record that
-// existed at the beginning once, no matter how long reads take and how fast records are added.
+// existed at the beginning once, although each read of records adds a record.
 func TestListWhileChainGrows(t *testing.T) {
 	created := func(n int) (out []change) {
 		for i := range n {
@@ -168,9 +168,9 @@ func TestPendingRecordsAreReadOnce(t *testing.T) {
 				t.Fatalf("%d records are pending after List(), want some but fewer than the %d before it",
 					len(pending), all-chained)
 			}
-			for n := range audit.Shards {
-				if n := b.queries[audit.PendingPartition(acme, n)]; n != 1 {
-					t.Errorf("List() reads pending records %d times, want once", n)
+			for shard := range audit.Shards {
+				if n := b.queries[audit.PendingPartition(acme, shard)]; n != 1 {
+					t.Errorf("List() queries the pending records of shard %d %d times, want once", shard, n)
 				}
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// checkList compares a page with the existing entries.
+// checkList compares a page of List with a simple search in all existing entries, and returns the page.
 func (fx *fixture) checkList(
 	t testing.TB, name string, all []audit.Entry, f trail.Filter, p store.Page,
 ) trail.ListPage {
@@ -57,8 +57,8 @@ func (fx *fixture) checkList(
 	return found
 }
 
-// TestListMatchesRecords compares lists with a simple search, while any part of the
-// records is chained. The lists have combined filters, any bounds and any page.
+// TestListMatchesRecords compares lists with a simple search, while a random part of the
+// records is chained. The lists have random combinations of filters, bounds and pages.
 func TestListMatchesRecords(t *testing.T) {
 	simulations.Sequential(t)
 	for seed := range uint64(simulations.Runs(3)) {

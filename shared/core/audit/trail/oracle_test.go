@@ -16,7 +16,7 @@ import (
 // history has the written records by their positions. It does not use the table.
 type history map[string]change
 
-// positions returns the positions of the records in a list, newest first.
+// positions returns the positions of the records that match a filter, newest first.
 func (h history) positions(f trail.Filter) (out []string) {
 	for at, c := range h {
 		timestamp, _, _ := strings.Cut(at, "#")
@@ -182,7 +182,7 @@ func TestPageIsConsistentDuringWrites(t *testing.T) {
 			}
 			for i, at := range first {
 				if !seen[at] && i >= offset {
-					t.Fatalf("seed %d: List(%+v) of all pages from offset %d lacks %s, the record %d of %d, want all records",
+					t.Fatalf("seed %d: List(%+v) of all pages from offset %d lacks %s, the record at index %d of %d, want all records",
 						seed, f, offset, at, i, len(first))
 				}
 			}

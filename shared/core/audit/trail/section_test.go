@@ -47,7 +47,7 @@ func writeExport(fx *fixture, h proof.Header, links map[int64]proof.Link) string
 	err := proof.WriteFile(&out, h, func(seq int64) (proof.Link, error) {
 		l, ok := links[seq]
 		if !ok {
-			return l, fmt.Errorf("record %d did not come", seq)
+			return l, fmt.Errorf("no section has record %d", seq)
 		}
 		return l, nil
 	})
@@ -57,7 +57,7 @@ func writeExport(fx *fixture, h proof.Header, links map[int64]proof.Link) string
 	return out.String()
 }
 
-// verifyExport checks that a file is a complete export.
+// verifyExport checks that VerifyFile finds no break in a file, and returns the report.
 func (fx *fixture) verifyExport(file string) proof.Report {
 	fx.Helper()
 	key, err := fx.PublicKey(fx.Context())
@@ -102,7 +102,8 @@ func TestExportBySections(t *testing.T) {
 	}
 }
 
-// TestExportBySectionsAfterRetention checks that expired records are not in the export, and that their absence does not break the chain.
+// TestExportBySectionsAfterRetention checks that expired records are not in the export, and that their absence does not
+// break the chain. If a record expires during the export, the export must fail.
 func TestExportBySectionsAfterRetention(t *testing.T) {
 	fx := newFixture(t)
 	const day = 24 * time.Hour
@@ -111,7 +112,7 @@ func TestExportBySectionsAfterRetention(t *testing.T) {
 		fx.chain()
 		fx.now = fx.now.Add(40 * day)
 	}
-	for _, wantRecords := range []int64{4, 2, 0} { // 120, 160 and 200 days later
+	for _, wantRecords := range []int64{4, 2, 0} { // on day 120, 160 and 200; the records are of the days 0, 40 and 80
 		file, err := fx.exportSections(3, func() {})
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +122,7 @@ func TestExportBySectionsAfterRetention(t *testing.T) {
 		}
 		fx.now = fx.now.Add(40 * day)
 	}
-	fx.now = fx.now.Add(-111 * day)
+	fx.now = fx.now.Add(-111 * day) // a day before the records of day 40 expire
 	file, err := fx.exportSections(1, func() { fx.now = fx.now.Add(2 * day) })
 	if !fault.Is(err, fault.Conflict) {
 		t.Errorf("export while records expire = %v, want a conflict; file:\n%s", err, file)

@@ -17,7 +17,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// newChain returns a fixture with n chained records, a second apart, and their keys in the order of the chain.
+// newChain returns a fixture with n chained records, a second apart, and their keys in the order of the chain. key is
+// the beginning of the root key, which is otherwise the same in each fixture.
 func newChain(t testing.TB, n int, key ...byte) (fx *fixture, keys []store.Key) {
 	fx = newFixture(t)
 	copy(fx.key[:], key)
@@ -78,13 +79,14 @@ func seqAndTTLOf(t testing.TB, item store.Item) (n seqAndTTL) {
 	return n
 }
 
-// TestVerifyDetectsChanges changes a table of ten records as an attacker with write access can.
+// TestVerifyDetectsChanges changes a table of ten records as an attacker with write access can, and checks which break
+// Verify reports.
 func TestVerifyDetectsChanges(t *testing.T) {
 	head := store.KeyPrefix("audit-head").Key(acme)
 	tests := []struct {
 		name    string
 		corrupt func(fx *fixture, keys []store.Key, items map[store.Key]store.Item)
-		want    string // "" for no break
+		want    string // the beginning of the reported break, "" for no break
 	}{
 		{"no change", func(*fixture, []store.Key, map[store.Key]store.Item) {}, ""},
 		{"one record removed", func(fx *fixture, k []store.Key, _ map[store.Key]store.Item) {
@@ -191,8 +193,8 @@ func TestResetChainIsDetectedByCommitment(t *testing.T) {
 	}
 }
 
-// TestExpiredRecordsAreNoBreak checks at many times that the chain verifies, that only its
-// first records have expired, and that a removal of the oldest remaining record is detected.
+// TestExpiredRecordsAreNoBreak checks at many times that the chain verifies without its expired records, and that a
+// removal of the oldest remaining record is detected.
 func TestExpiredRecordsAreNoBreak(t *testing.T) {
 	simulations.Sequential(t)
 	for seed := range uint64(simulations.Runs(15)) {

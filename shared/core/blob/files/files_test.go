@@ -279,7 +279,8 @@ func TestUploadURLWorksOnce(t *testing.T) {
 	}
 	if count[http.StatusOK] != 1 || count[http.StatusConflict] != senders-1 || len(fx.stored(t)) != 1 ||
 		len(fx.uploaded) != 1 {
-		t.Errorf("%d uploads to one URL: statuses %v, %d files, uploads %v, want status 200 once and else 409, one file and one upload",
+		t.Errorf("%d uploads to one URL: statuses %v, %d files, uploads %v, "+
+			"want status 200 once and else 409, one file and one upload",
 			senders, count, len(fx.stored(t)), fx.uploaded)
 	}
 	if err := fx.Delete(t.Context(), blob.UploadKey("id")); err != nil {

@@ -181,7 +181,7 @@ func (o *oracle) SetOwnLimit(t *rapid.T) {
 }
 
 func (o *oracle) AdvanceTime(t *rapid.T) {
-	o.now = o.now.Add(rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Hour, 25 * time.Hour}).Draw(t, "time that passes"))
+	o.now = o.now.Add(rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Hour, 25 * time.Hour}).Draw(t, "by"))
 	o.changed = true
 	o.observe()
 }

@@ -96,7 +96,7 @@ func TestLongSectionsAreSplitAtParagraphs(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestEstimateTokens(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "key": 1, "a key": 2, "a, b.": 4, "identity": 2, "`x-y`": 5, "2026": 1, "deployments of gateways": 5,
 	} {
@@ -106,6 +106,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// TestOperations checks that each operation is a passage with its query parameters and the fields of its body. Its path
+// parameters and headers are left out.
 func TestOperations(t *testing.T) {
 	const document = `{"paths": {"/v1/keys/{id}": {"delete": {"operationId": "Keys_delete", "summary": "Delete a key",
 		"tags": ["Keys"]},

@@ -204,6 +204,7 @@ func TestInvalidWeightsAreRefused(t *testing.T) {
 	}
 }
 
+// TestMissingTensorIsRefused checks that Convert refuses files without a tensor, and truncated files.
 func TestMissingTensorIsRefused(t *testing.T) {
 	simulations.Sequential(t)
 	tensors := minilmtest.Tensors()
