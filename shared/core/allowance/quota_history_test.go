@@ -259,10 +259,9 @@ func TestModelRefusesWrongHistories(t *testing.T) {
 	take := func(n int64) operation { return operation{n: n, limit: 5} }
 	read := func(used int64) operationResult { return operationResult{used: used} }
 	for _, tt := range []struct {
-		name    string
-		history []porcupine.Operation
-		// exact and loose report whether the history is possible in quotaModel(true) and in quotaModel(false).
-		exact, loose bool
+		name         string
+		history      []porcupine.Operation
+		exact, loose bool // whether the history is possible in quotaModel(true) and in quotaModel(false)
 	}{
 		{"up to the limit", []porcupine.Operation{
 			op(0, 1, take(3), admitted), op(2, 3, take(2), admitted),
