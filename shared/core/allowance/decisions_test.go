@@ -24,6 +24,7 @@ func TestNamesUpTo256BytesAreStoredUnchanged(t *testing.T) {
 	}
 }
 
+// TestRecentStateExpires checks for how long a slot remembers that the record was empty, and that the table has failed.
 func TestRecentStateExpires(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: true, time.Second - 1: true, time.Second: false, -1: false} {
 		if got := recent(at(0), at(age), time.Second); got != want {
@@ -207,6 +208,9 @@ func TestRemainingIsAtMostLimit(t *testing.T) {
 	}
 }
 
+// TestReclaimOncePerHorizon checks that reclaim takes one sample per horizon, and then returns the units that the
+// instance will not spend. If all is true, it returns all units at any time, except during a lease and shortly before
+// the period's end.
 func TestReclaimOncePerHorizon(t *testing.T) {
 	full := func() *slot {
 		s := newSlot(minutePeriod(), 100, 0)

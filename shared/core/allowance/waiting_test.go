@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-func TestConcurrentCallersShareOneLease(t *testing.T) {
+// TestConcurrentCallersShareLeases checks that callers that arrive during a lease need at most one further lease.
+func TestConcurrentCallersShareLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()
 		unblock := make(chan struct{})

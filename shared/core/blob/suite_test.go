@@ -175,8 +175,8 @@ func TestReplaceRequiresETag(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, first := read(t, b, key, "")
-		// The second call has an old ETag. The object already has the content "second", as after a lost reply, so this
-		// call may succeed.
+		// The second call has an old ETag. The first call may also return ErrChanged: if its first reply is lost, a retry
+		// finds another ETag.
 		for range 2 {
 			err := b.Replace(t.Context(), key, first.ETag, strings.NewReader("second"))
 			content, current := read(t, b, key, "")

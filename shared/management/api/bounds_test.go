@@ -13,7 +13,7 @@ import (
 )
 
 // TestProblemsAndRecordsAreBounded checks that data of the client is shortened in
-// problems and records, and that a refusal is recorded for a request of any size.
+// problems, records and the log, and that a refusal is recorded for a request of any size.
 func TestProblemsAndRecordsAreBounded(t *testing.T) {
 	long := strings.Repeat("&", 900_000) // each character has six bytes in JSON
 	var many fault.Fields

@@ -64,6 +64,8 @@ func renderPage(t *testing.T, name, text string) string {
 	return string(out)
 }
 
+// TestPageOrder checks that the overview and the reference come first. The guides follow in the order of the overview's
+// links, and then the guides without a link.
 func TestPageOrder(t *testing.T) {
 	names, err := pages.New(guides(nil), []byte(openAPI)).Names()
 	if want := []string{"", "reference", "b", "a", "unlinked"}; err != nil || !slices.Equal(names, want) {
