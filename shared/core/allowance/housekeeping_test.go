@@ -162,8 +162,8 @@ func TestSweepInterval(t *testing.T) {
 	}
 }
 
-// TestEndedPeriodsAreRemembered checks that the slot of an ended period is kept for the length of the period, but for at
-// most two minutes.
+// TestEndedPeriodsAreRemembered checks that the slot of an ended period is kept for the length of the period, but for
+// at most two minutes.
 func TestEndedPeriodsAreRemembered(t *testing.T) {
 	for length, retention := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: 2 * time.Minute} {
 		for age, want := range map[time.Duration]int{retention - 1: 1, retention: 0} {

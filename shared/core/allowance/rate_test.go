@@ -196,8 +196,8 @@ func TestRateNeverExceedsLimit(t *testing.T) {
 	}
 }
 
-// TestRateIsSparing checks that instances under load make less than one write per 20 admitted
-// requests, and how much of the rate they admit. The numbers in docs/decisions/0035-leases-over-several-seconds.md are measured with it.
+// TestRateIsSparing checks that instances under load make less than one write per 20 admitted requests, and how much of
+// the rate they admit. The numbers in docs/decisions/0035-leases-over-several-seconds.md are measured with it.
 func TestRateIsSparing(t *testing.T) {
 	for _, c := range []struct {
 		instances int

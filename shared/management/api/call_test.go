@@ -200,7 +200,7 @@ func (fx *callFixture) records(t *testing.T) (out []audit.Entry) {
 		}
 		_, e, ok := audit.Decode(item)
 		if !ok {
-			t.Fatalf("Decode(%v) = false, want an audit record", item)
+			t.Fatalf("Decode(item with the key %v) = false, want an audit record", key)
 		}
 		out = append(out, e)
 	}

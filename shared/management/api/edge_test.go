@@ -43,8 +43,11 @@ func problemIn(t *testing.T, out events.APIGatewayProxyResponse) Problem {
 	if err := json.Unmarshal([]byte(out.Body), &p); err != nil {
 		t.Fatalf("response body = %q, %v, want a problem document", out.Body, err)
 	}
-	if p.Status != out.StatusCode || p.Trace == nil || p.Trace.RequestID != "the-request" {
-		t.Errorf("problem = %+v, want status %d and the request ID", p, out.StatusCode)
+	if p.Status != out.StatusCode {
+		t.Errorf("status in the problem = %d, want %d", p.Status, out.StatusCode)
+	}
+	if p.Trace == nil || p.Trace.RequestID != "the-request" {
+		t.Errorf("trace = %+v, want the request ID the-request", p.Trace)
 	}
 	return p
 }

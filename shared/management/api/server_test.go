@@ -417,7 +417,8 @@ func TestEveryAttemptToChangeIsRecordedOnce(t *testing.T) {
 			for _, e := range entries {
 				if *e.Success != c.success || e.Action != "key-bucket.update" || e.Actor.Sub != "akey_1" ||
 					(e.Error == nil) != c.success {
-					t.Errorf("audit record = %+v, want key-bucket.update by akey_1 with success %v", e, c.success)
+					t.Errorf("audit record: %s by %s, success %t, with an error %t, want key-bucket.update by akey_1, %t, %t",
+						e.Action, e.Actor.Sub, *e.Success, e.Error != nil, c.success, !c.success)
 				}
 			}
 		})

@@ -194,7 +194,8 @@ func TestModelWithoutAnswerIsNotCovered(t *testing.T) {
 		t.Errorf("answer = %s, covered %t, %v, want bedrock, not covered and no error", a.Kind, a.Covered, a.WriteError)
 	}
 	if len(a.Sentences)+len(a.Quotes) != 0 || len(a.Nearest) == 0 {
-		t.Errorf("answer = %+v, want only nearest sections", a)
+		t.Errorf("answer = %d sentences, %d quotes, %d nearest sections, want 0, 0, some",
+			len(a.Sentences), len(a.Quotes), len(a.Nearest))
 	}
 }
 
@@ -206,7 +207,8 @@ func TestUncoveredQuestionDoesNotCallModel(t *testing.T) {
 	})
 	if a := answerWith(t, never, "Which giraffe, elephant or zebra of the savannah has a key?"); a.Covered ||
 		a.ModelCalled || a.WriteError != nil {
-		t.Errorf("answer to an uncovered question = %+v, want not covered, no call and no error", a)
+		t.Errorf("answer to an uncovered question: covered %t, model called %t, error %v, want false, false, none",
+			a.Covered, a.ModelCalled, a.WriteError)
 	}
 	if _, err := docsearch.NewGenerative(lexical(), never, 10, time.Now).Answer(t.Context(), " "); !errors.Is(err,
 		docsearch.ErrQuery) {

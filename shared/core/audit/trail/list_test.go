@@ -51,10 +51,20 @@ func (fx *fixture) checkList(
 		got = append(got, trail.Position(e))
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || found.Total != total || found.HasMore != more {
-		t.Fatalf("%s: List(%+v, %+v) = total %d, more %t; want total %d, more %t and the entries (-want +got)\n%s",
-			name, f, p, found.Total, found.HasMore, total, more, diff)
+		t.Fatalf("%s: List(%s, %+v) = total %d, more %t; want total %d, more %t and the entries (-want +got)\n%s",
+			name, describe(f), p, found.Total, found.HasMore, total, more, diff)
 	}
 	return found
+}
+
+// describe returns a filter for messages, with the value of Success in place of its address.
+func describe(f trail.Filter) string {
+	success := "any"
+	if f.Success != nil {
+		success = fmt.Sprint(*f.Success)
+	}
+	f.Success = nil
+	return fmt.Sprintf("%+v with success %s", f, success)
 }
 
 // TestListMatchesRecords compares lists with a simple search, while a random part of the

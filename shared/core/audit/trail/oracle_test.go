@@ -162,15 +162,15 @@ func TestPageIsConsistentDuringWrites(t *testing.T) {
 				before := all.positions(f)
 				found, err := list.List(t.Context(), acme, f, p)
 				if err != nil {
-					t.Fatalf("seed %d: List(%+v, %+v) = %v, want success", seed, f, p, err)
+					t.Fatalf("seed %d: List(%s, %+v) = %v, want success", seed, describe(f), p, err)
 				}
 				if problem := pageProblem(found, p, before, all.positions(f)); problem != "" {
-					t.Fatalf("seed %d: List(%+v, %+v) = %d entries, total %d, more %t, want a consistent page: %s",
-						seed, f, p, len(found.Entries), found.Total, found.HasMore, problem)
+					t.Fatalf("seed %d: List(%s, %+v) = %d entries, total %d, more %t, want a consistent page: %s",
+						seed, describe(f), p, len(found.Entries), found.Total, found.HasMore, problem)
 				}
 				for _, e := range found.Entries {
 					if at := trail.Position(e); seen[at] {
-						t.Fatalf("seed %d: List(%+v) of all pages returns %s twice, want it once", seed, f, at)
+						t.Fatalf("seed %d: List(%s) of all pages returns %s twice, want it once", seed, describe(f), at)
 					} else {
 						seen[at] = true
 					}
@@ -182,8 +182,8 @@ func TestPageIsConsistentDuringWrites(t *testing.T) {
 			}
 			for i, at := range first {
 				if !seen[at] && i >= offset {
-					t.Fatalf("seed %d: List(%+v) of all pages from offset %d lacks %s, the record at index %d of %d, want all records",
-						seed, f, offset, at, i, len(first))
+					t.Fatalf("seed %d: List(%s) of all pages from offset %d lacks %s, the record at index %d of %d, want all records",
+						seed, describe(f), offset, at, i, len(first))
 				}
 			}
 		}
