@@ -16,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 )
 
+// testPeriod returns the period of a minute that contains storetest.Epoch.
 func testPeriod() period {
 	from, to := Window(storetest.Epoch, time.Minute)
 	return Allowance{Name: "a", From: from, To: to}.period()

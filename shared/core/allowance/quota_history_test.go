@@ -96,6 +96,7 @@ type crashableBackend struct {
 	failureInterval int // one in this many commits fails
 }
 
+// draw returns a random number below n.
 func (b *crashableBackend) draw(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

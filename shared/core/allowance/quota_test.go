@@ -18,6 +18,7 @@ func (b *backend) quotas(nth byte, change ...func(*Options)) *Quotas {
 	return quotasOver(b, nth, change...)
 }
 
+// quotasOver returns the Quotas of an instance over a backend.
 func quotasOver(b store.Backend, nth byte, change ...func(*Options)) *Quotas {
 	o := Options{
 		Table: store.New(b, store.Options{Random: rand.NewChaCha8([32]byte{nth, 1}), Now: time.Now}),

@@ -67,6 +67,8 @@ func (b *faultyBackend) Transact(ctx context.Context, token string, writes []sto
 	return b.countingBackend.Transact(ctx, token, writes)
 }
 
+// newRateFleet returns a fleet without faults. If skewed is true, the clocks of its instances are up to 4 s wrong, and
+// run at different speeds.
 func newRateFleet(t *testing.T, seed uint64, instances int, skewed bool) *rateFleet {
 	f := &rateFleet{
 		t: t, table: &countingBackend{Backend: memory.New()}, rand: rand.New(rand.NewPCG(seed, 1)),

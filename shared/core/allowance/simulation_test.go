@@ -159,6 +159,7 @@ func (i *instance) Transact(ctx context.Context, token string, writes []store.Wr
 	})
 }
 
+// addInstance adds an instance with its own clock. Its leases have a short timeout only in a lossy run.
 func (si *simulation) addInstance() *instance {
 	i := &instance{run: si, index: len(si.instances), admitted: map[period]int64{}, repeats: map[string]int{}}
 	i.skew.Store(int64(time.Duration(si.random.IntN(5000)-2500) * time.Millisecond))
@@ -185,6 +186,7 @@ func (si *simulation) addInstance() *instance {
 	return i
 }
 
+// alive returns the instances that have not crashed.
 func (si *simulation) alive() []*instance {
 	return slices.DeleteFunc(slices.Clone(si.instances), func(i *instance) bool { return i.dead })
 }

@@ -110,7 +110,8 @@ func TestLastUnitsAreAllAdmitted(t *testing.T) {
 	})
 }
 
-func TestTooLargeFirstLeaseTakesRemainder(t *testing.T) {
+// TestTooLargeFirstLeaseIsReduced checks that a blind lease that wants more units than are left takes fewer.
+func TestTooLargeFirstLeaseIsReduced(t *testing.T) {
 	pl := newBackend().open(1)
 	p := minute(10).period()
 	if err := pl.ledger.lease(t.Context(), p, 10, 8); err != nil {
@@ -140,6 +141,8 @@ func TestHeldUnitsAreSpentIfRecordIsEmpty(t *testing.T) {
 	}
 }
 
+// TestTableFailureIsReturnedToCaller checks that callers receive the error of a failing table, and that the table is
+// not called again within the backoff.
 func TestTableFailureIsReturnedToCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := newBackend()

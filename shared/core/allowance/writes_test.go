@@ -149,6 +149,8 @@ func TestSteadyTrafficWritesOnceInTwentyAdmissions(t *testing.T) {
 	}
 }
 
+// TestAllowanceIsUsedUpWhileInstancesComeAndGo checks how much of the limit is admitted while instances are replaced:
+// all of it if they shut down, and at least three quarters if they die.
 func TestAllowanceIsUsedUpWhileInstancesComeAndGo(t *testing.T) {
 	tests := []struct {
 		name    string

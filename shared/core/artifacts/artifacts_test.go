@@ -25,6 +25,7 @@ func open(bucket *blob.Memory, k *rootKey) *artifacts.Store {
 	return artifacts.New(bucket, seal.NewSealer(k), seal.NewHasher(k, "artifact"))
 }
 
+// artifact returns an artifact with a variable that has the value secret.
 func artifact(secret string) *project.Artifact {
 	return &project.Artifact{
 		Format: project.ArtifactFormat, Routes: []project.Route{}, Policies: map[string]project.Policy{},

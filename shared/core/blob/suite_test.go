@@ -131,6 +131,7 @@ func send(t *testing.T, method, address string, body []byte) int {
 	return response.StatusCode
 }
 
+// read returns the content and the description of an object of at most 1 MiB.
 func read(t *testing.T, b bucket, key, etag string) (string, blob.Object) {
 	t.Helper()
 	body, o, err := b.Get(t.Context(), key, etag, 1<<20)

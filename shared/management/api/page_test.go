@@ -73,6 +73,8 @@ func platformBytes(t *rapid.T, response any) int {
 	return text.Len()
 }
 
+// TestShortPageHasItsLengthAsLimit checks the limit of a page with fewer entries than were requested. It is the number
+// of entries if more entries follow, unless the page is empty.
 func TestShortPageHasItsLengthAsLimit(t *testing.T) {
 	if got := api.NewList([]int{1, 2}, api.Page{Limit: 10, Offset: 3}, 9); got.Limit != 2 {
 		t.Errorf("entries 3 and 4 of 9: limit = %d, want 2", got.Limit)

@@ -54,6 +54,8 @@ func writerOf(d docsearch.Draft, err error) writer {
 	return func(context.Context, string, []docsearch.Passage) (docsearch.Draft, error) { return d, err }
 }
 
+// TestModelAnswersFromPassages checks that the model receives the question without superfluous white space and the best
+// passages first, and that the answer has the sentences, the quotes and the usage of its draft.
 func TestModelAnswersFromPassages(t *testing.T) {
 	var received []docsearch.Passage
 	a := answerWith(t,

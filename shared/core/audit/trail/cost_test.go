@@ -174,7 +174,7 @@ func TestFilteredListReadsBusyMinuteOnce(t *testing.T) {
 	}
 }
 
-// hookedBackend is a table that runs hook before each read and each query.
+// hookedBackend is a table that runs hook before each read and each query, one at a time.
 type hookedBackend struct {
 	store.Backend
 	mu   sync.Mutex

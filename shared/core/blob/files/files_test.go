@@ -69,6 +69,7 @@ func newFixture(t *testing.T) *fixture {
 	return fx
 }
 
+// open opens the bucket with fx.options. A further call is like a restart.
 func (fx *fixture) open(t *testing.T) {
 	t.Helper()
 	b, err := files.Open(fx.options)

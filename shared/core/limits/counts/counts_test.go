@@ -40,6 +40,7 @@ func newFixture(t *testing.T, limit int64) *fixture {
 	return fx
 }
 
+// countThings returns the number of things of the account, and counts its calls.
 func (fx *fixture) countThings(ctx context.Context) (int64, error) {
 	fx.countCalls++
 	n, err := fx.table.Count(ctx, store.Query{
@@ -68,6 +69,7 @@ func (fx *fixture) create(ctx context.Context, process int, name string, l limit
 	})
 }
 
+// remove deletes a thing without notice to package counts.
 func (fx *fixture) remove(t *testing.T, name string) {
 	t.Helper()
 	if err := fx.table.Commit(t.Context(), store.Delete(store.KeyIn(thingPrefix.Partition("acme"), name))); err != nil {

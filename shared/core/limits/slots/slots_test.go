@@ -76,6 +76,7 @@ func (b yieldingBackend) Query(ctx context.Context, q store.Query) ([]store.Item
 	return items, next, err
 }
 
+// open returns the Slots of a process. The names of its holders are different from those of all other processes.
 func open(table *store.Table, now func() time.Time, limit int64) *slots.Slots {
 	var n atomic.Int64
 	return slots.New(slots.Options{
@@ -97,10 +98,11 @@ type processes struct {
 	failure    int // of the next transaction: 1 if it fails without an effect, 2 if its reply is lost
 	perProcess [2]*slots.Slots
 	holders    map[int]holder // by the steps of their take
-	refusedAt  [2]time.Time   // when each process was refused, except refusals less than a second after another
+	refusedAt  [2]time.Time   // when each process was refused, except less than a second after this time
 	uncertain  []time.Time    // the ends of slots that killed callers may have taken
 }
 
+// newProcesses returns two processes without holders. The clock of the second one is 4 s ahead.
 func newProcesses(limit int64) *processes {
 	p := &processes{now: storetest.Epoch, limit: limit, holders: map[int]holder{}}
 	backend := &flakyBackend{Backend: memory.New(), failNext: func() (bool, bool) {
