@@ -66,6 +66,7 @@ func TestDrainRetriesFailedReturns(t *testing.T) {
 		_, reserve := q.holdings(a)
 		spent := q.pool.find(a.period(), a.Limit).spent()
 		started, leased, failed := make(chan struct{}), atomic.Bool{}, atomic.Bool{}
+		// Calls fail after the commit of the lease, while the lease is still running.
 		table.before = func(context.Context) error {
 			q.pool.fills.mu.Lock()
 			defer q.pool.fills.mu.Unlock()

@@ -251,6 +251,7 @@ const maxRetries = 6
 
 // effect returns a random effect for a call.
 func (si *simulation) effect(c *call) effect {
+	// The probability of each effect, in percent. All other calls succeed.
 	weights := []int{70, 10, 15, 0, 0, 0}
 	if si.lossy {
 		weights = []int{60, 10, 12, 4, 6, 8}
@@ -343,16 +344,17 @@ func (si *simulation) check() error {
 		if p.name == "strict" {
 			n += si.quotas.reserved(p)
 			if n > si.limit {
-				return fmt.Errorf("%d units were admitted, the limit is %d", n, si.limit)
+				return fmt.Errorf("%d units were admitted or are reserved, the limit is %d", n, si.limit)
 			}
 			if spendable := si.spendable(p); record < n+spendable || record > si.limit {
-				return fmt.Errorf("the record has %d of %d granted, %d are admitted and %d held", record, si.limit, n, spendable)
+				return fmt.Errorf("the record has %d of %d granted, %d are admitted or reserved, and %d held",
+						record, si.limit, n, spendable)
 			}
 			continue
 		}
 		for _, i := range si.instances {
 			if i.admitted[p] > si.limit {
-				return fmt.Errorf("instance %d admitted %d of %d by itself", i.index, i.admitted[p], si.limit)
+				return fmt.Errorf("instance %d alone admitted %d units, the limit is %d", i.index, i.admitted[p], si.limit)
 			}
 		}
 	}
@@ -369,6 +371,7 @@ func (si *simulation) spendable(p period) (sum int64) {
 	return sum
 }
 
+// find returns the slot for a period and a limit, or nil if there is none.
 func (pl *Pool) find(p period, limit int64) *slot {
 	for k := range pl.shards {
 		sh := &pl.shards[k]

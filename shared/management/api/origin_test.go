@@ -16,7 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// originServer returns a server with an operation and its preflight for each value of Origins except SameOrigin.
+// originServer returns a server with an operation and its preflight for each value of Origins except SameOrigin. The
+// API has the given address, and the installation allows the given origins.
 func originServer(t *testing.T, address string, origins ...string) *api.Server {
 	t.Helper()
 	now := func() time.Time { return storetest.Epoch }
@@ -38,7 +39,8 @@ func originServer(t *testing.T, address string, origins ...string) *api.Server {
 	}, &useRecorder{}, routes)
 }
 
-// browserRequest sends a request with the given Origin fields.
+// browserRequest sends a request with the given Origin fields to the operation for o. If requestedHeaders is not empty,
+// the request has the field Access-Control-Request-Headers, like a preflight.
 func browserRequest(
 	t *testing.T, s *api.Server, method string, o api.Origins, requestedHeaders string, origins ...string,
 ) *httptest.ResponseRecorder {
@@ -61,9 +63,9 @@ func browserRequest(
 func TestOnlyKnownOriginsAreAllowed(t *testing.T) {
 	for _, tt := range []struct {
 		address string
-		allowed string // the origins that the installation allows, separated by spaces
-		known   []string
-		foreign []string
+		allowed string   // the origins that the installation allows, separated by spaces
+		known   []string // origins that must be allowed
+		foreign []string // origins that must be refused
 	}{
 		{
 			"https://api.example.com/dev", "https://inspector.example.com",

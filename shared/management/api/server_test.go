@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
+// goodKey has all permissions. readKey can only read things, and its only project is shop.
 const goodKey, readKey = "good", "reader"
 
 // callers is an api.Authenticator with two known keys.

@@ -46,6 +46,7 @@ func cardOf(t *testing.T, s servercards.Server) []byte {
 	return raw
 }
 
+// TestCardsFollowTheSchema checks that each card is valid, and that its texts have at most 100 characters.
 func TestCardsFollowTheSchema(t *testing.T) {
 	schema := schemaOf(t, "server-card.schema.json")
 	for _, s := range servercards.Servers() {

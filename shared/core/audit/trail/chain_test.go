@@ -227,13 +227,13 @@ func TestUnknownAttributesAreChained(t *testing.T) {
 func TestInvalidItemDoesNotBlockRecords(t *testing.T) {
 	fx := newFixture(t)
 	fx.record(change{action: "a.create"})
-	type junk struct {
+	type invalidItem struct {
 		Timestamp string `dynamodbav:"timestamp"`
 		Actor     string `dynamodbav:"actor,omitempty"`
 	}
-	for i, j := range []junk{{"x", ""}, {"", "no map"}, {audit.Timestamp(fx.now), ""}} {
-		if err := fx.table.Commit(t.Context(), store.Put(store.KeyIn(audit.PendingPartition(acme, i), "junk"),
-			j)); err != nil {
+	for i, item := range []invalidItem{{"x", ""}, {"", "no map"}, {audit.Timestamp(fx.now), ""}} {
+		if err := fx.table.Commit(t.Context(), store.Put(store.KeyIn(audit.PendingPartition(acme, i), "invalid"),
+			item)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -228,7 +228,7 @@ func TestTotalDuringConcurrentChanges(t *testing.T) {
 			f := trail.Filter{From: fx.now.Add(-time.Hour), To: fx.now.Add(time.Hour)}
 			found, err := list.List(t.Context(), acme, f, store.Page{Limit: limit})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("seed %d: List() during changes = %v, want success", seed, err)
 			}
 			if found.Total < before || found.Total > fx.recorded || found.HasMore != (found.Total > limit) ||
 				len(found.Entries) != min(limit, found.Total) {

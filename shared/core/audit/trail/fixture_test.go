@@ -83,6 +83,7 @@ func (fx *fixture) commit(changes ...change) (positions []string) {
 		fx.recorded++
 		r := &audit.Request{
 			AccountID: acme, Action: c.action, Actor: audit.Actor{Sub: c.actor, Type: "service"},
+			// The IDs are different, and not in the order of the records.
 			RequestID: fmt.Sprintf("%08d-0000", fx.recorded*7919%1_000_000), Time: fx.now.Add(-c.age),
 		}
 		if c.email != "" {

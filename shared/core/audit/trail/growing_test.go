@@ -79,7 +79,7 @@ func TestListWhileChainGrows(t *testing.T) {
 					before := fx.recorded
 					found, err := list.List(t.Context(), acme, f, page)
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("List(%+v) while the chain grows = %v, want success", page, err)
 					}
 					full := min(page.Limit, max(0, found.Total-page.Offset))
 					if found.Total != before || page.After == "" && len(found.Entries) != full ||
@@ -153,7 +153,7 @@ func TestPendingRecordsAreReadOnce(t *testing.T) {
 			f.To = fx.now.Add(time.Hour).Truncate(time.Minute)
 			found, err := fx.withBackend(b).List(t.Context(), acme, f, store.Page{Limit: 300, Offset: 100})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("List() while records are chained = %v, want success", err)
 			}
 			seen := map[string]bool{}
 			for _, e := range found.Entries {
