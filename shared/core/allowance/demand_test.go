@@ -79,8 +79,8 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// TestDemandWant checks the number of units that an instance wants, 10 s after the start of a period of a minute or
-// later, if it spent 10 units before its last lease.
+// TestDemandWant checks the number of units that an instance wants. Its last lease was 10 s after the start of a period
+// of a minute, when it had spent 10 units.
 func TestDemandWant(t *testing.T) {
 	const lastLease = 10 * time.Second
 	for _, tt := range []struct {

@@ -42,7 +42,7 @@ func TestConcurrentReclaimsReturnOnce(t *testing.T) {
 			return table.Backend.Transact(t.Context(), token, writes)
 		}
 		if err := reclaim(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("first Reclaim() = %v, want nil", err)
 		}
 		if got := used(t, other, a); got != before-reserve || got != 250+activated {
 			t.Errorf("Used() after two reclaims = %d, want %d (before, minus the reserve) and %d (admitted and activated)",
@@ -65,7 +65,7 @@ func TestReclaimSkipsInstanceThatWrites(t *testing.T) {
 			return table.Backend.Transact(t.Context(), token, writes)
 		}
 		if err := Reclaim(t.Context(), other.table, time.Now()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Reclaim() during a write of the instance = %v, want nil", err)
 		}
 		activated, reserve := q.holdings(a)
 		if reserve == 0 {

@@ -186,7 +186,7 @@ func TestFailedReturnIsRetried(t *testing.T) {
 		}
 		table.before = nil
 		if err := pl.sweep(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("sweep() after the failure = %v, want nil", err)
 		}
 		for _, name := range names {
 			a := minute(1000)

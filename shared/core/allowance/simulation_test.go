@@ -348,7 +348,7 @@ func (si *simulation) check() error {
 			}
 			if spendable := si.spendable(p); record < n+spendable || record > si.limit {
 				return fmt.Errorf("the record has %d of %d granted, %d are admitted or reserved, and %d held",
-						record, si.limit, n, spendable)
+					record, si.limit, n, spendable)
 			}
 			continue
 		}

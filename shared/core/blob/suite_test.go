@@ -100,7 +100,7 @@ func eachBucket(t *testing.T, test func(t *testing.T, b testBucket)) {
 		b := blob.New(testConfig(), blob.Options{Name: name, Endpoint: os.Getenv(endpointVar)})
 		for range 2 { // creating the bucket again is not an error
 			if err := b.Create(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Create() = %v, want nil", err)
 			}
 		}
 		test(t, testBucket{bucket: b, s3: true, upload: func(t *testing.T, key string, body []byte) {
@@ -150,7 +150,7 @@ func TestObjectIsWrittenOnce(t *testing.T) {
 		key := blob.ArtifactKey("abc")
 		for _, content := range []string{"first", "second"} {
 			if err := b.Put(t.Context(), key, strings.NewReader(content)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Put(%s) of the %s content = %v, want nil", key, content, err)
 			}
 		}
 		content, o := read(t, b, key, "")

@@ -19,7 +19,7 @@ func (fx *callFixture) dryRun(t *testing.T, name, key, body string, header ...st
 		w := fx.call(within(ctx, api.Call{DryRun: true}), http.MethodPatch, name, key, body, header...)
 		if status = w.Code; status == http.StatusOK {
 			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
-				t.Fatal(err)
+				t.Fatalf("response to a dry run = %s, %v, want a DryRun", w.Body, err)
 			}
 		}
 	})

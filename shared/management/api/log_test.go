@@ -68,7 +68,7 @@ func changeWithContext(ctx context.Context, server *api.Server, name string) {
 const documentation = "../../../docs/observability.md"
 
 // TestRequestLogLineIsDocumented checks the attributes of the log line of a failed request. All of them must be in the
-// documentation, and none may contain the query, a header or the body.
+// documentation. The log must not contain the key, or the marked texts of the query, of a header and of the body.
 func TestRequestLogLineIsDocumented(t *testing.T) {
 	c := telemetrytest.New(t)
 	server, log := watchedServer(t, telemetry.Options{Tracer: c.Tracer, Metrics: true})

@@ -208,7 +208,7 @@ func TestTotalDuringConcurrentChanges(t *testing.T) {
 			fx.record(randomChange(r, time.Hour))
 		}
 		steps := 0
-		list := fx.withBackend(&hookedBackend{Backend: fx.items, hook: func() {
+		hooked := fx.withBackend(&hookedBackend{Backend: fx.items, hook: func() {
 			if steps == 0 || r.IntN(8) > 0 {
 				return
 			}
@@ -226,7 +226,7 @@ func TestTotalDuringConcurrentChanges(t *testing.T) {
 			steps = 6
 			limit := 1 + r.IntN(100)
 			f := trail.Filter{From: fx.now.Add(-time.Hour), To: fx.now.Add(time.Hour)}
-			found, err := list.List(t.Context(), acme, f, store.Page{Limit: limit})
+			found, err := hooked.List(t.Context(), acme, f, store.Page{Limit: limit})
 			if err != nil {
 				t.Fatalf("seed %d: List() during changes = %v, want success", seed, err)
 			}

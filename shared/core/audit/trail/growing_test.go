@@ -71,13 +71,13 @@ func TestListWhileChainGrows(t *testing.T) {
 			for n := range audit.ChainedShards {
 				b.queries[audit.ChainedPartition(acme, n)] = 0
 			}
-			list := fx.withBackend(b)
+			growing := fx.withBackend(b)
 			f.From, f.To = fx.now.Add(-time.Hour).Truncate(time.Minute), fx.now.Add(time.Hour).Truncate(time.Minute)
 			for _, page := range []store.Page{{Limit: 7}, {Limit: 100}, {Limit: 7, Offset: 3}} {
 				existing, skipped, seen := fx.recorded, page.Offset, map[string]bool{}
 				for pages := 0; ; pages++ {
 					before := fx.recorded
-					found, err := list.List(t.Context(), acme, f, page)
+					found, err := growing.List(t.Context(), acme, f, page)
 					if err != nil {
 						t.Fatalf("List(%+v) while the chain grows = %v, want success", page, err)
 					}

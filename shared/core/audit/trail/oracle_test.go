@@ -152,7 +152,7 @@ func TestPageIsConsistentDuringWrites(t *testing.T) {
 			write(r.IntN(3))
 			chain(r.IntN(6))
 		}
-		list := fx.withBackend(b)
+		hooked := fx.withBackend(b)
 		for range 5 {
 			f := randomFilter(r, fx.now, span)
 			p := store.Page{Limit: 10 + r.IntN(60), Offset: r.IntN(2) * r.IntN(60)}
@@ -160,7 +160,7 @@ func TestPageIsConsistentDuringWrites(t *testing.T) {
 			for {
 				remaining = maxSteps
 				before := all.positions(f)
-				found, err := list.List(t.Context(), acme, f, p)
+				found, err := hooked.List(t.Context(), acme, f, p)
 				if err != nil {
 					t.Fatalf("seed %d: List(%s, %+v) = %v, want success", seed, describe(f), p, err)
 				}

@@ -248,7 +248,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if key, err = proof.ParsePublicKey(key.String()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParsePublicKey() of the key's String() = %v, want nil", err)
 	}
 	var out bytes.Buffer
 	if r, err := fx.Export(t.Context(), acme, "acme", &out); err != nil || r.Break != "" {
@@ -316,7 +316,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 	}
 	var empty bytes.Buffer
 	if _, err := fx.Export(t.Context(), "nobody", "", &empty); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Export() of an account without records = %v, want nil", err)
 	}
 	if r, err := proof.VerifyFile(&empty, key, "nobody", proof.Commitment{}); err != nil || r.Break != "" {
 		t.Errorf("VerifyFile() of an empty export = %+v, %v, want no break", r, err)

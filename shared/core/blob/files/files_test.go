@@ -415,7 +415,7 @@ func TestImportedObjectKeepsItsETag(t *testing.T) {
 	fx := newFixture(t)
 	want := blob.Object{Key: "uploads/a", Size: 3, ETag: "of another store", Modified: fx.now.Add(-time.Hour)}
 	if err := fx.Import(t.Context(), want, strings.NewReader("one")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Import(%s) = %v, want nil", want.Key, err)
 	}
 	fx.open(t)
 	if got, err := fx.Head(t.Context(), want.Key); err != nil || got != want {

@@ -254,7 +254,7 @@ func TestReleaseByFormerHolderHasNoEffect(t *testing.T) {
 	second := mustTake(t, s, now.Add(time.Minute))
 	for range 2 {
 		if err := first(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("release() by a former holder = %v, want nil", err)
 		}
 	}
 	if _, refusal, err := s.Take(t.Context(), "acme", now.Add(time.Minute)); refusal == nil {
@@ -372,7 +372,7 @@ func TestReleaseAfterLostReply(t *testing.T) {
 		}
 		lost = false
 		if err := release(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("committed %t: release() after a lost reply = %v, want nil", committed, err)
 		}
 		mustTake(t, s, now().Add(time.Minute))
 	}
