@@ -296,6 +296,7 @@ func TestUploadURLWorksOnce(t *testing.T) {
 	}
 }
 
+// TestUploadURLExpires checks that a URL works until it expires. It also checks when the note of a used URL is deleted.
 func TestUploadURLExpires(t *testing.T) {
 	fx := newFixture(t)
 	first, second := fx.presign(t, "first"), fx.presign(t, "second")
