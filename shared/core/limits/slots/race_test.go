@@ -18,8 +18,8 @@ import (
 )
 
 // racingBackend lets a rival take the slot of a write for an hour, just before the write. It does this for as many
-// writes as remaining says. It records the keys of writes, and counts queries. If queryErr is not nil, queries fail with
-// it.
+// writes as remaining says. It records the keys of writes, and counts queries. If queryErr is not nil, queries fail
+// with it.
 type racingBackend struct {
 	*memory.Backend
 	table     *store.Table // over Backend
