@@ -24,7 +24,7 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// tlsServer is a TLS server with its address.
+// tlsServer is a TLS server, with its listener, the CA of its certificate, and its log.
 type tlsServer struct {
 	*listen.Server
 	listener net.Listener
@@ -100,10 +100,10 @@ type frameClient struct {
 	net.Conn
 	t          *testing.T
 	encoder    *hpack.Encoder
-	block      bytes.Buffer
-	received   chan frame
-	lastStream uint32
-	// results has the results of streams, by their numbers.
+	block      bytes.Buffer // the output of encoder
+	received   chan frame   // closed when the connection has ended
+	lastStream uint32       // the number of the latest stream that request has started, 0 before
+	// results has the results of streams, as far as record has received them. The keys are stream numbers.
 	results map[uint32]*streamResult
 }
 
@@ -111,7 +111,7 @@ type frameClient struct {
 type frame struct {
 	kind   http2.FrameType
 	stream uint32
-	end    bool
+	end    bool // the frame ends its stream
 	code   http2.ErrCode
 	fields map[string]string
 	data   string
@@ -165,7 +165,7 @@ func (s *tlsServer) handshake(t *testing.T, c net.Conn) *frameClient {
 func (f *frameClient) must(err error) {
 	f.t.Helper()
 	if err != nil {
-		f.t.Fatal(err)
+		f.t.Fatalf("writing or encoding a frame: error = %v, want none", err)
 	}
 }
 
@@ -248,7 +248,8 @@ type streamResult struct {
 	ended                     bool // the stream has ended, and waitResult has not returned its result yet
 }
 
-// waitResult reads until a stream has ended.
+// waitResult reads until a stream has ended, and returns its result. If the connection ends before, it returns a
+// result with closed, and with the error code of the GOAWAY if there was one.
 func (f *frameClient) waitResult(stream uint32) streamResult {
 	f.t.Helper()
 	for {
@@ -268,6 +269,7 @@ func (f *frameClient) waitResult(stream uint32) streamResult {
 	}
 }
 
+// record adds a frame to the result of its stream.
 func (f *frameClient) record(got frame) {
 	result := f.results[got.stream]
 	if result == nil {
@@ -302,7 +304,7 @@ func http1TLSConfig(s *tlsServer) *tls.Config {
 	return &tls.Config{RootCAs: s.roots, NextProtos: []string{"http/1.1"}}
 }
 
-// eventually waits until condition returns true.
+// eventually waits until condition returns true. It fails the test after 20 s.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
@@ -323,6 +325,7 @@ func (s *tlsServer) transport(t *testing.T) *http.Transport {
 	return out
 }
 
+// do sends a request, and returns the response and its body.
 func (s *tlsServer) do(t *testing.T, transport *http.Transport, method, path, body string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.listener.Addr().String()+path,
@@ -332,12 +335,12 @@ func (s *tlsServer) do(t *testing.T, transport *http.Transport, method, path, bo
 	}
 	response, err := transport.RoundTrip(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RoundTrip(%s %s) error = %v, want none", method, path, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	got, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadAll(response to %s %s) error = %v, want none", method, path, err)
 	}
 	return response, string(got)
 }

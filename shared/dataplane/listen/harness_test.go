@@ -28,7 +28,8 @@ func defaults(t *testing.T) config.Listener {
 	return settings
 }
 
-// serve starts a server and returns its address. Its timeouts are too long for a test to reach, unless changes shorten them.
+// serve starts a server and returns its address. The server has the default settings
+// with these changes. Without changes, its timeouts are too long for a test to reach.
 func serve(t *testing.T, h http.HandlerFunc, changes ...func(*config.Listener)) string {
 	t.Helper()
 	l, err := listen.Open(t.Context(), "127.0.0.1:0", "the test", "NOTHING")
@@ -102,12 +103,12 @@ func (c *client) readResponse() (*http.Response, string) {
 	c.t.Helper()
 	response, err := http.ReadResponse(c.r, nil)
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("ReadResponse() error = %v, want a response", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("ReadAll(body of the response, status %s) error = %v, want none", response.Status, err)
 	}
 	return response, string(body)
 }
@@ -122,7 +123,7 @@ func (c *client) wantRefusal(status int) {
 	}
 	var p api.Problem
 	if err := json.Unmarshal([]byte(body), &p); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("Unmarshal(problem %s) error = %v, want none", body, err)
 	}
 	if p.Status != status || p.Title == "" || p.Detail == "" || !strings.HasSuffix(p.Type, response.Status[:3]) {
 		c.t.Errorf("problem = %+v, want status %d with its type, title and detail", p, status)
@@ -134,7 +135,7 @@ func (c *client) wantRefusal(status int) {
 		c.t.Errorf("timestamp of the problem = %q, want UTC with milliseconds", p.Trace.Timestamp)
 	}
 	if !response.Close {
-		c.t.Error("Connection of the response is not close, want close")
+		c.t.Error("response without Connection: close, want this field")
 	}
 	c.mustEnd()
 }

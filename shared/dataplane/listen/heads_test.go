@@ -71,17 +71,17 @@ func TestLargeHeadsShareABudget(t *testing.T) {
 				response := p.dialFrom(t, other).sendHead(head)
 				if response == nil || response.StatusCode != http.StatusServiceUnavailable ||
 					response.Header.Get("Retry-After") == "" {
-					t.Errorf("GET(large head, no room) = %+v, want 503 with Retry-After", response)
+					t.Errorf("response to a large head beyond the budget = %+v, want 503 with Retry-After", response)
 				}
 				ordinary := "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
 				if response, _ := p.dialFrom(t, other).send(ordinary).readResponse(); response.StatusCode != http.StatusOK {
-					t.Errorf("GET(head of 7 KiB) status = %d, want 200", response.StatusCode)
+					t.Errorf("GET / with a head of 7 KiB: status = %d, want 200", response.StatusCode)
 				}
 				time.Sleep(30 * time.Second) // the timeouts end the incomplete heads and bodies
 				complete := large("GET / HTTP/1.1\r\nHost: a\r\nX: ") + "\r\n\r\n"
 				for n := range 100 { // more than a quarter of the budget in total, on connections that stay open
 					if response, _ := p.dialFrom(t, other).send(complete).readResponse(); response.StatusCode != http.StatusOK {
-						t.Fatalf("GET(large head %d, others have ended) status = %d, want 200", n, response.StatusCode)
+						t.Fatalf("GET / with large head %d, after the others: status = %d, want 200", n, response.StatusCode)
 					}
 				}
 			})

@@ -14,12 +14,12 @@ import (
 	"github.com/gatewright/gatewright/shared/base/socket"
 )
 
-// TestHTTP2IdleConnectionMemoryIsBounded checks the memory per idle connection, including the memory
-// of the client. HTTP/2 connections can't be parked, because both sides must keep a table of header fields (HPACK).
+// TestHTTP2IdleConnectionMemoryIsBounded checks the memory per idle connection, including the memory of the client.
+// HTTP/2 connections can't be parked, because both sides must keep a table of header fields (HPACK).
 func TestHTTP2IdleConnectionMemoryIsBounded(t *testing.T) {
-	const idle, limit = 500, 96 << 10
-	if files := socket.MaxDescriptors(); files < 4*idle {
-		t.Skipf("the process can open only %d files, want %d", files, 4*idle)
+	const connections, limit = 500, 96 << 10
+	if descriptors := socket.MaxDescriptors(); descriptors < 4*connections {
+		t.Skipf("the process can open only %d descriptors, want %d", descriptors, 4*connections)
 	}
 	s := newHTTP2Server(t, nil, func(http.ResponseWriter, *http.Request) {}, nil)
 	memory := func() uint64 {
@@ -29,7 +29,7 @@ func TestHTTP2IdleConnectionMemoryIsBounded(t *testing.T) {
 		return m.HeapAlloc + m.StackInuse
 	}
 	before := memory()
-	for range idle {
+	for range connections {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -46,12 +46,12 @@ func TestHTTP2IdleConnectionMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := s.Connections(); n != idle {
-		t.Errorf("Connections() = %d, want %d", n, idle)
+	if n := s.Connections(); n != connections {
+		t.Errorf("Connections() = %d, want %d", n, connections)
 	}
 	var used uint64
 	for range 50 { // wait until stacks have shrunk
-		if used = (memory() - before) / idle; used <= limit {
+		if used = (memory() - before) / connections; used <= limit {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

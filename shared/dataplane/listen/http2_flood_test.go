@@ -53,12 +53,13 @@ func TestHTTP2FloodsCloseTheConnection(t *testing.T) {
 				if name == "a head without end" {
 					f.must(f.WriteHeaders(http2.HeadersFrameParam{StreamID: open + 2, BlockFragment: f.encode(getFields("/")...)}))
 				}
-				limit := 4 << 20 / 9
-				for limit > 0 && send(f, open) == nil {
-					limit--
+				const limit = 4 << 20 / 9
+				sent := 0
+				for sent < limit && send(f, open) == nil {
+					sent++
 				}
-				if limit == 0 {
-					t.Error("the server accepted the whole flood, want the connection closed")
+				if sent == limit {
+					t.Errorf("the server accepted all %d frames, want the connection closed before", sent)
 				}
 				f.waitClosed()
 				synctest.Wait()
@@ -119,6 +120,7 @@ func TestHTTP2NormalTrafficIsNotAFlood(t *testing.T) {
 	})
 }
 
+// zeros is a reader without an end. Its bytes do not matter, so Read leaves p unchanged.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
@@ -184,8 +186,8 @@ func TestHTTP2RapidResetClosesTheConnection(t *testing.T) {
 	})
 }
 
-// TestHTTP2ConcurrentRequestsAreLimited checks the limit of requests per connection, which is in the server's
-// settings, and the total limit, for which each further request of a connection counts as a connection.
+// TestHTTP2ConcurrentRequestsAreLimited checks the limit of 100 concurrent requests per connection, and
+// the total limit, for which each concurrent request of a connection after the first counts as a connection.
 func TestHTTP2ConcurrentRequestsAreLimited(t *testing.T) {
 	release := make(chan struct{})
 	var waiting sync.WaitGroup
@@ -232,7 +234,9 @@ func TestHTTP2ConcurrentRequestsAreLimited(t *testing.T) {
 		}
 	}
 	for _, id := range secondIDs {
-		second.waitResult(id)
+		if got := second.waitResult(id); got.status != "200" {
+			t.Fatalf("GET / of the second connection within the limits: result = %+v, want status 200", got)
+		}
 	}
 	waiting.Add(20)
 	for range 20 {

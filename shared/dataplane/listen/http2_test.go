@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/listen"
 )
 
-// TestHTTP2ServesBodiesAndTrailers checks that one connection serves several requests with long
-// bodies and trailers of responses, and that it is no longer counted after the client has closed it.
+// TestHTTP2ServesBodiesAndTrailers checks that one connection serves several requests with long bodies, whose
+// responses have trailers, and that the connection is no longer counted after the client has closed it.
 func TestHTTP2ServesBodiesAndTrailers(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 1<<17)
 	s := newHTTP2Server(t, nil, func(w http.ResponseWriter, r *http.Request) {
@@ -31,8 +31,8 @@ func TestHTTP2ServesBodiesAndTrailers(t *testing.T) {
 		response, body := s.do(t, transport, http.MethodPost, "/", long)
 		if body != long || response.StatusCode != http.StatusOK || response.ProtoMajor != 2 ||
 			response.Trailer.Get("X-Size") != fmt.Sprint(len(long), nil) {
-			t.Fatalf("POST /: %s %s, %d bytes, trailer = %v, want HTTP/2 200, %d bytes and their number as X-Size",
-				response.Proto, response.Status, len(body), response.Trailer, len(long))
+			t.Fatalf("POST /: %s %s, %d bytes (as sent: %t), trailer = %v, want HTTP/2 200, the %d bytes sent and X-Size",
+				response.Proto, response.Status, len(body), body == long, response.Trailer, len(long))
 		}
 	}
 	if n := s.Connections(); n != 1 {
@@ -74,7 +74,7 @@ type http2Head struct {
 	want   streamResult
 }
 
-// http2Heads returns heads with their expected results, by descriptions.
+// http2Heads returns heads with their expected results. The keys describe the heads.
 func http2Heads() map[string]http2Head {
 	ok, protocolError := streamResult{status: "200"}, streamResult{reset: true, code: http2.ErrCodeProtocol}
 	badRequest := streamResult{status: "400", contentType: problemType}
@@ -89,7 +89,7 @@ func http2Heads() map[string]http2Head {
 		"usual fields":                  {getFields("/"), ok},
 		"accepted trailers":             {getFieldsWith("te", "trailers"), ok},
 		"a cookie in two fields":        {getFieldsWith("cookie", "a=1", "cookie", "b=2"), ok},
-		"Host as :authority":            {getFieldsWith("host", "LOCALHOST"), ok},
+		"Host equal to :authority":      {getFieldsWith("host", "LOCALHOST"), ok},
 		"Host in place of :authority":   {append(getFieldsWithout(":authority"), "host", "localhost"), ok},
 		"a length of 0":                 {getFieldsWith("content-length", "0"), ok},
 		"another Host":                  {getFieldsWith("host", "evil.test"), badRequest},
@@ -217,8 +217,9 @@ func TestHTTP2HeadAtTheLimitIsAccepted(t *testing.T) {
 	}
 }
 
-// TestHTTP2BodyLengthMismatchIsRefused checks that a body with another length than the Content-Length
-// is refused. A gateway that forwards it over HTTP/1.1 could take the rest of the body for a request.
+// TestHTTP2BodyLengthMismatchIsRefused checks that a handler cannot read a body whose length differs from the
+// Content-Length: a gateway that forwards it over HTTP/1.1 could send the rest of the body as another request.
+// If the body is longer, the request ends with a protocol error. If it is shorter, the connection stays open.
 func TestHTTP2BodyLengthMismatchIsRefused(t *testing.T) {
 	s := newHTTP2Server(t, nil, func(_ http.ResponseWriter, r *http.Request) {
 		if body, err := io.ReadAll(r.Body); err == nil {
@@ -226,18 +227,21 @@ func TestHTTP2BodyLengthMismatchIsRefused(t *testing.T) {
 		}
 	}, nil)
 	f := s.dialFrames(t)
-	for name, size := range map[string]string{"more": "2", "less": "4"} {
+	for name, size := range map[string]string{"longer": "2", "shorter": "4"} {
 		id := f.request(true, append(postFields("/"), "content-length", size)...)
 		f.must(f.WriteData(id, true, []byte("abc")))
-		if got := f.waitResult(id); name == "more" && got.code != http2.ErrCodeProtocol || name == "less" && got.closed {
-			t.Errorf("Content-Length %s: result = %+v, want a protocol error if more is sent, and an open connection if less is",
-				name, got)
+		got := f.waitResult(id)
+		if name == "longer" && got.code != http2.ErrCodeProtocol {
+			t.Errorf("body longer than its Content-Length: result = %+v, want a protocol error", got)
+		}
+		if name == "shorter" && got.closed {
+			t.Errorf("body shorter than its Content-Length: result = %+v, want an open connection", got)
 		}
 	}
 }
 
-// TestHTTP2NeedsTLS checks that the preface over plain HTTP, or after a handshake for HTTP/1.1, is a
-// request of an unsupported version. A request to upgrade to HTTP/2 is served as an ordinary request.
+// TestHTTP2NeedsTLS checks that the preface over plain HTTP, or after a handshake for HTTP/1.1, is
+// refused as an unsupported version. A request to upgrade to HTTP/2 is served as an ordinary request.
 func TestHTTP2NeedsTLS(t *testing.T) {
 	protocols := make(chan string, 1)
 	h := func(_ http.ResponseWriter, r *http.Request) { protocols <- r.Proto }
@@ -248,8 +252,11 @@ func TestHTTP2NeedsTLS(t *testing.T) {
 		http1TLSConfig(s)).send(http2.ClientPreface).wantRefusal(http.StatusHTTPVersionNotSupported)
 	c := dial(t, plain).send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: " +
 		"h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n")
-	if response, _ := c.readResponse(); response.StatusCode != http.StatusOK || <-protocols != "HTTP/1.1" {
-		t.Errorf("GET / with Upgrade: h2c: status = %s, want 200 and HTTP/1.1", response.Status)
+	if response, _ := c.readResponse(); response.StatusCode != http.StatusOK {
+		t.Fatalf("GET / with Upgrade: h2c: status = %s, want 200", response.Status)
+	}
+	if protocol := <-protocols; protocol != "HTTP/1.1" {
+		t.Errorf("GET / with Upgrade: h2c: protocol of the request = %s, want HTTP/1.1", protocol)
 	}
 }
 
@@ -257,19 +264,17 @@ func TestHTTP2NeedsTLS(t *testing.T) {
 // 421, so that clients repeat it on another connection, and that the handler does not receive the request.
 func TestHTTP2MisdirectedRequestIsRefused(t *testing.T) {
 	s := newHTTP2Server(t, nil, func(_ http.ResponseWriter, r *http.Request) {
-		if r.Host == "asks.test" {
-			t.Error("the handler got a request of asks.test, want it refused as misdirected")
+		if r.Host == "misdirected.test" {
+			t.Error("the handler got a request of misdirected.test, want it refused as misdirected")
 		}
 	}, func(o *listen.Options) {
-		o.Misdirected = func(r *http.Request) bool { return r.Host == "asks.test" && r.TLS.ServerName == "localhost" }
+		o.Misdirected = func(r *http.Request) bool { return r.Host == "misdirected.test" && r.TLS.ServerName == "localhost" }
 	})
 	f := s.dialFrames(t)
-	for host, want := range map[string]string{"localhost": "200", "asks.test": "421", "other.test": "200"} {
-		fields := getFields("/")
-		fields[5] = host
-		if got := f.waitResult(f.request(false, fields...)); got.status != want ||
-			want == "421" && got.contentType != "application/problem+json" {
-			t.Errorf("GET / at %s: result = %+v, want %s", host, got, want)
+	for host, want := range map[string]string{"localhost": "200", "misdirected.test": "421", "other.test": "200"} {
+		if got := f.waitResult(f.request(false, getFieldsReplacing(":authority", host)...)); got.status != want ||
+			want == "421" && got.contentType != problemType {
+			t.Errorf("GET / at %s: result = %+v, want %s, as application/problem+json if 421", host, got, want)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func TestHeadAtTheLimitIsAccepted(t *testing.T) {
 		fill := 64<<10 - len(begin) - len(end)
 		response, _ := dial(t, addr).send(begin + strings.Repeat("x", fill) + end + body).readResponse()
 		if response.StatusCode != http.StatusOK {
-			t.Errorf("POST / with a head of 64 KiB: status = %s, want 200", response.Status)
+			t.Errorf("POST / with a head of 64 KiB and the body %q: status = %s, want 200", body, response.Status)
 		}
 		dial(t, addr).send(begin + strings.Repeat("x", fill+1) + end + body).wantRefusal(431)
 	}
@@ -185,7 +185,7 @@ func TestHandlerResponseIsUnchanged(t *testing.T) {
 		case "/tunnel":
 			conn, _, err := control.Hijack()
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Hijack(GET /tunnel) error = %v, want none", err)
 				return
 			}
 			_, _ = io.WriteString(conn, refusal)
@@ -221,7 +221,7 @@ func TestPipelinedRequestsAreServedInOrder(t *testing.T) {
 			for all := strings.Repeat(request, 50); all != ""; {
 				n := min(piece, len(all))
 				if _, err := io.WriteString(c, all[:n]); err != nil {
-					t.Error(err)
+					t.Errorf("Write(pipelined requests in pieces of %d) error = %v, want none", piece, err)
 					return
 				}
 				all = all[n:]
@@ -237,8 +237,9 @@ func TestPipelinedRequestsAreServedInOrder(t *testing.T) {
 	}
 }
 
-// TestSecondRequestIsCheckedLikeTheFirst checks that an invalid request is refused even if it
-// arrives together with a valid first request, for all framings of the first request.
+// TestSecondRequestIsCheckedLikeTheFirst checks that an invalid request is refused even if it arrives together with a
+// valid first request, for all framings of the first request. If the response to the first request is
+// the last on its connection (chunkedIsLast), the second request gets no response.
 func TestSecondRequestIsCheckedLikeTheFirst(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/first" {
@@ -259,7 +260,7 @@ func TestSecondRequestIsCheckedLikeTheFirst(t *testing.T) {
 		} {
 			c := dial(t, addr).send(first + second)
 			if response, _ := c.readResponse(); response.StatusCode != http.StatusOK {
-				t.Errorf("%s: GET /first: status = %s, want 200", name, response.Status)
+				t.Errorf("first request %q, before %s: status = %s, want 200", first, name, response.Status)
 			}
 			if chunkedIsLast(t, first) {
 				c.mustEnd()
@@ -302,7 +303,10 @@ func TestMalformedChunksCloseTheConnection(t *testing.T) {
 			c := dial(t, addr).send("POST /first" + query + " HTTP/1.1\r\nHost: a\r\n" + fields +
 				"Transfer-Encoding: chunked\r\n\r\n" + body + "GET /second HTTP/1.1\r\nHost: a\r\n\r\n")
 			c.readResponse()
-			c.mustEnd()
+			if b, err := c.r.ReadByte(); err != io.EOF {
+				t.Errorf("POST /first with the fields %q and the body %.40q: ReadByte() after the response = %q, %v, want EOF",
+					fields, body, b, err)
+			}
 		}
 	}
 }
@@ -328,12 +332,12 @@ func TestPortInUseError(t *testing.T) {
 // TestTunnelReceivesEveryByte checks that a handler that hijacks a connection receives all bytes after the head,
 // including line ends. The bytes arrive with the head, before the hijack, after the hijack, or in two parts.
 func TestTunnelReceivesEveryByte(t *testing.T) {
-	hijacked := make(chan struct{})
+	hijack := make(chan struct{}) // starts the hijack
 	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		<-hijacked
+		<-hijack
 		conn, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("Hijack() error = %v, want none", err)
 			return
 		}
 		defer func() { _ = conn.Close() }()
@@ -352,7 +356,7 @@ func TestTunnelReceivesEveryByte(t *testing.T) {
 			c := dial(t, addr)
 			for i, part := range parts {
 				if i == 2 {
-					hijacked <- struct{}{}
+					hijack <- struct{}{}
 				}
 				c.send(part)
 				time.Sleep(5 * time.Millisecond) // so that the parts arrive separately

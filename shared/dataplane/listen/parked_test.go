@@ -42,7 +42,7 @@ func runPlainAndTLS(t *testing.T, set func(*config.Listener), test func(*testing
 	}
 }
 
-// waitGoroutines waits until the process has at most limit goroutines. Parked connections have none.
+// waitGoroutines waits until the process has at most limit goroutines. On Linux, parked connections have none.
 func waitGoroutines(t *testing.T, limit int) {
 	t.Helper()
 	eventually(t, func() bool { return runtime.NumGoroutine() <= limit })
@@ -110,8 +110,8 @@ func TestParkedConnectionIsReleasedWhenClosed(t *testing.T) {
 	})
 }
 
-// TestParkedConnectionTimesOut checks that parked connections are closed at their
-// timeout: a connection after a request, and a connection without any request.
+// TestParkedConnectionTimesOut checks that parked connections are closed: a connection after a request,
+// but not much before its idle timeout, and a connection without any request.
 func TestParkedConnectionTimesOut(t *testing.T) {
 	runPlainAndTLS(t, func(c *config.Listener) {
 		c.IdleTimeout, c.HeaderTimeout = time.Second, 2*time.Second
@@ -138,7 +138,7 @@ func TestParkedConnectionsCloseOnShutdown(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond) // they are parked
 		if err := s.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Shutdown() error = %v, want none", err)
 		}
 		for _, c := range clients {
 			if b, err := io.ReadAll(c.r); err != nil || len(b) > 0 {
@@ -188,7 +188,7 @@ func TestClientDisconnectIsDetected(t *testing.T) {
 				closedAt := time.Now()
 				time.Sleep(time.Second)
 				if elapsed := time.Duration(detectedAt.Load() - closedAt.UnixNano()); elapsed < 0 || elapsed > 20*time.Millisecond {
-					t.Errorf("disconnect detected after %v, want at most 20 ms", elapsed)
+					t.Errorf("disconnect detected after %v, want 0 to 20 ms (a large negative duration: not detected)", elapsed)
 				}
 			})
 		})

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +22,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// newTLSServer starts a TLS server for localhost, and returns its address and the CA of its certificate.
+// newTLSServer starts a TLS server for localhost that offers HTTP/1.1, unless change sets
+// other protocols. It returns the server's address and the CA of its certificate.
 func newTLSServer(
 	t *testing.T, h http.HandlerFunc, change func(*tls.Config), changes ...func(*config.Listener),
 ) (addr string, roots *x509.CertPool) {
@@ -113,13 +116,13 @@ func TestTLSLongResponsesAndBodies(t *testing.T) {
 		}
 		response, err := transport.RoundTrip(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("RoundTrip(POST /) error = %v, want none", err)
 		}
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || string(body) != long || response.StatusCode != http.StatusOK || response.ProtoMajor != 1 {
-			t.Fatalf("POST / = %s %s, %d bytes, %v, want HTTP/1.1 200 with %d bytes",
-				response.Proto, response.Status, len(body), err, len(long))
+			t.Fatalf("POST / = %s %s, %d bytes (as written: %t), %v, want HTTP/1.1 200 with the %d bytes written",
+				response.Proto, response.Status, len(body), string(body) == long, err, len(long))
 		}
 	}
 }
@@ -191,8 +194,8 @@ func TestOtherProtocolsCloseAfterTheHandshake(t *testing.T) {
 	for _, protocol := range []string{"acme-tls/1"} {
 		c := dialTLS(t, addr, &tls.Config{RootCAs: roots, NextProtos: []string{protocol}})
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if b, _ := bufio.NewReader(c).ReadByte(); b != 0 {
-			t.Errorf("request over %s: first byte = %q, want none", protocol, b)
+		if b, err := bufio.NewReader(c).ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("request over %s: first byte = %q, %v, want none, and the connection closed", protocol, b, err)
 		}
 	}
 }
@@ -207,7 +210,7 @@ func TestTLSTooManyConnectionsAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
-	if b, _ := io.ReadAll(newClient(t, c)); len(b) > 0 {
-		t.Errorf("connection over the limit: response = %q, want none", b)
+	if b, err := io.ReadAll(newClient(t, c)); len(b) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("connection over the limit: response = %q, %v, want none, and the connection closed", b, err)
 	}
 }

@@ -58,6 +58,7 @@ func (c *client) untilClosed() time.Duration {
 	return time.Since(startTime)
 }
 
+// post is the head of a POST with a body of 100 bytes.
 const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
 
 func TestStalledBodyTimesOut(t *testing.T) {
@@ -91,7 +92,7 @@ func TestStalledBodyTimesOut(t *testing.T) {
 }
 
 // TestSlowClientIsNotStalled checks that a body does not time out if the client sends a byte in each
-// BodyTimeout, or while the handler does not read. It also checks a client that reads the response slowly.
+// BodyTimeout, or while the handler does not read. A client that reads the response slowly receives all of it.
 func TestSlowClientIsNotStalled(t *testing.T) {
 	runWithPipes(t, func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Hour)
@@ -124,7 +125,7 @@ func TestSlowClientIsNotStalled(t *testing.T) {
 	})
 }
 
-// slow reads a few bytes and then waits.
+// slow waits for 50 s before each read, and then reads at most 16 bytes.
 type slow struct{ r io.Reader }
 
 func (s slow) Read(p []byte) (int, error) {
@@ -149,23 +150,23 @@ func TestStalledReaderTimesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if elapsed := <-elapsedTimes; elapsed < time.Minute || elapsed > 66*time.Second {
-			t.Errorf("WriteString() took %v, want 60 to 66 s", elapsed)
+			t.Errorf("WriteString() returned and the request's context was canceled after %v, want 60 to 66 s", elapsed)
 		}
 	})
 }
 
-// limitedBufferConn is a connection that accepts one byte of each of the
-// first writes, like the system's buffer of a TCP connection while it grows.
+// limitedBufferConn is a connection that accepts one byte of each of the next *bufferedWrites writes even if
+// the client does not read, like the system's buffer of a TCP connection while it grows.
 type limitedBufferConn struct {
 	net.Conn
-	writes *int
+	bufferedWrites *int
 }
 
 func (c limitedBufferConn) Write(p []byte) (int, error) {
-	if *c.writes == 0 {
+	if *c.bufferedWrites == 0 {
 		return c.Conn.Write(p)
 	}
-	*c.writes--
+	*c.bufferedWrites--
 	n, err := c.Conn.Write(p[1:]) // the first byte stays in the buffer
 	return n + 1, err
 }
@@ -190,12 +191,12 @@ func TestStalledReaderTimeoutIsPrecise(t *testing.T) {
 			c := newClient(t, clientEnd)
 			c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 			if response, err := http.ReadResponse(c.r, nil); err != nil {
-				t.Fatal(err)
+				t.Fatalf("client that stops reading after %v: ReadResponse() error = %v, want none", delay, err)
 			} else if _, err := io.ReadFull(response.Body, make([]byte, 10)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("client that stops reading after %v: reading 10 bytes: error = %v, want none", delay, err)
 			}
 			if elapsed := <-elapsedTimes; elapsed < time.Minute || elapsed > 72*time.Second {
-				t.Errorf("client that stops reading after %v: write took %v, want 60 to 72 s", delay, elapsed)
+				t.Errorf("write %v after the client's last read took %v, want 60 to 72 s", delay, elapsed)
 			}
 		})
 	}
@@ -208,7 +209,7 @@ func TestQuietStreamsStayOpen(t *testing.T) {
 		if r.URL.Path == "/tunnel" {
 			conn, buffered, err := control.Hijack()
 			if err != nil {
-				t.Error(err)
+				t.Errorf("Hijack(GET /tunnel) error = %v, want none", err)
 				return
 			}
 			defer func() { _ = conn.Close() }()
@@ -248,6 +249,7 @@ func TestIncompleteHeadTimesOut(t *testing.T) {
 		if elapsed := p.dial(t).untilClosed(); elapsed != 20*time.Second {
 			t.Errorf("connection without a request closed after %v, want 20 s", elapsed)
 		}
+		// drip sends an incomplete head, one byte per second, and checks that the head is refused after 20 s.
 		drip := func(c *client) {
 			startTime, closed := time.Now(), make(chan struct{})
 			go func() {
@@ -299,12 +301,12 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 		"a part of a large body": "Content-Length: 100000000\r\n\r\nabc",
 		"a part of a chunk":      "Transfer-Encoding: chunked\r\n\r\n5\r\nabc",
 		"a whole chunk":          "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-		"Expect":                 "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
+		"Expect and a length":    "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
 		"Expect and chunked":     "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n",
 	}
 	for name, body := range bodies {
 		for _, size := range []int{0, 10, 10_000} {
-			t.Run(name+" "+strconv.Itoa(size), func(t *testing.T) {
+			t.Run(name+", refusal of "+strconv.Itoa(size)+" bytes", func(t *testing.T) {
 				runWithPipes(t, func(w http.ResponseWriter, _ *http.Request) {
 					w.WriteHeader(http.StatusUnauthorized)
 					_, _ = io.WriteString(w, strings.Repeat("x", size))
@@ -329,16 +331,16 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 // TestSendingClientReceivesTheRefusal checks that a client that continues to send receives the refusal, and not a reset.
 func TestSendingClientReceivesTheRefusal(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	for _, head := range []string{
-		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n",
-		"POST / HTTP/1.1\r\nHost: a:80x\r\nContent-Length: 8000000\r\n\r\n",
+	for head, want := range map[string]int{
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n":     http.StatusUnauthorized,
+		"POST / HTTP/1.1\r\nHost: a:80x\r\nContent-Length: 8000000\r\n\r\n": http.StatusBadRequest,
 	} {
 		c := dial(t, addr).send(head)
 		for range 80 {
 			c.send(strings.Repeat("x", 100_000))
 		}
-		if response, _ := c.readResponse(); response.StatusCode/100 != 4 {
-			t.Errorf("POST / of a client that is sending: status = %s, want 4xx", response.Status)
+		if response, _ := c.readResponse(); response.StatusCode != want {
+			t.Errorf("%q of a client that is sending: status = %s, want %d", head, response.Status, want)
 		}
 		c.mustEnd()
 	}
@@ -384,7 +386,7 @@ func TestFullDuplexHandlerKeepsReading(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if err := control.EnableFullDuplex(); err != nil {
-			t.Error(err)
+			t.Errorf("EnableFullDuplex() error = %v, want none", err)
 		}
 		_ = control.Flush()
 		_, _ = io.Copy(flushing{w}, r.Body)
@@ -398,7 +400,7 @@ func TestFullDuplexHandlerKeepsReading(t *testing.T) {
 		time.Sleep(3 * time.Millisecond) // the ten pauses together are longer than gracePeriod
 		c.send("3\r\nabc\r\n")
 		if _, err := io.ReadFull(response.Body, make([]byte, 3)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reading the response to a chunk: error = %v, want none", err)
 		}
 	}
 	c.send("0\r\n\r\n")

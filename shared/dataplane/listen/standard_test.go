@@ -62,7 +62,7 @@ var notStandard = map[string]string{
 	"TestTLSSlowClientIsServed":            "responses are written by the same code; TestSlowClientIsNotStalled runs",
 }
 
-// proxyHeaderReason is the reason for tests of PROXY headers.
+// proxyHeaderReason is the reason why some tests of the PROXY header do not run with StandardHTTP.
 const proxyHeaderReason = "the PROXY header is read before anything else, by the same code"
 
 // TestStandard runs the tests of HTTP/1.1 again with StandardHTTP: then net/http reads requests
@@ -139,7 +139,7 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// testsOfHTTP1 returns the names of this package's other tests, except those of HTTP/2.
+// testsOfHTTP1 returns the names of this package's tests, except those that begin with TestStandard or TestHTTP2.
 func testsOfHTTP1(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")
