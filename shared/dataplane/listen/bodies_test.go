@@ -23,7 +23,8 @@ func bufferBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSlowBufferedBodyIsEnded checks that a body that is too slow but does not stall gets a 408, and that its connection ends.
+// TestSlowBufferedBodyIsEnded checks that a body that is too slow but does not stall gets a 408, and that its
+// connection ends.
 func TestSlowBufferedBodyIsEnded(t *testing.T) {
 	runWithPipes(t, bufferBody, func(t *testing.T, p pipes) {
 		c := p.dial(t).send(post + "a")
@@ -32,7 +33,7 @@ func TestSlowBufferedBodyIsEnded(t *testing.T) {
 		c.send("a")
 		response, _ := c.readResponse()
 		if response.StatusCode != http.StatusRequestTimeout || !response.Close {
-			t.Errorf("POST(2 bytes in 20 s) status = %d, closing %t, want 408 and true", response.StatusCode, response.Close)
+			t.Errorf("POST(2 bytes in 20 s) status = %d, Close = %t, want 408 and true", response.StatusCode, response.Close)
 		}
 		if elapsed := time.Since(startTime); elapsed > 21*time.Second {
 			t.Errorf("POST(2 bytes in 20 s) took %s, want at most 21 s", elapsed)
@@ -81,11 +82,11 @@ func TestSlowestBodyIsEvicted(t *testing.T) {
 		}
 		response, _ = clients[1].readResponse()
 		if response.StatusCode != http.StatusServiceUnavailable || !response.Close {
-			t.Errorf("POST(slowest body) status = %d, closing %t, want 503 and true", response.StatusCode, response.Close)
+			t.Errorf("POST(slowest body) status = %d, Close = %t, want 503 and true", response.StatusCode, response.Close)
 		}
 		response, _ = clients[0].send(string(make([]byte, 100))).readResponse()
 		if response.StatusCode != http.StatusOK {
-			t.Errorf("POST(another body) status = %d, want 200", response.StatusCode)
+			t.Errorf("POST(first body, which is no longer the slowest) status = %d, want 200", response.StatusCode)
 		}
 	})
 }

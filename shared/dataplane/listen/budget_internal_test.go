@@ -8,7 +8,8 @@ import (
 )
 
 // TestDefaultConnectionsReserveDescriptors checks that the default limit leaves enough descriptors, if there are at
-// least 1,024: each client can take two of them, its own and its upstream's, and the store opens 500 tables.
+// least 1,024: each client can take two of them, its own and its upstream's, and the store opens 500 tables. The
+// refused connections that wait (maxRefused) take further descriptors, and are few.
 func TestDefaultConnectionsReserveDescriptors(t *testing.T) {
 	const tables = 500
 	for descriptors, want := range map[uint64]int{

@@ -9,9 +9,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
-// TestBodiesCountForTheClientBehindAProxy checks that clientAddr returns the
-// client's address and not the address of a trusted proxy, which many clients share.
-func TestBodiesCountForTheClientBehindAProxy(t *testing.T) {
+// TestClientAddrIsNotOfAProxy checks that clientAddr returns the client's address, and not the address of a
+// trusted proxy, which many clients share. If the client's address is not known, clientAddr returns no address.
+func TestClientAddrIsNotOfAProxy(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 	for name, c := range map[string]struct {
 		peer, forwarded string

@@ -36,6 +36,7 @@ func (f *fillingListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
+// fillBuffers writes to each connection until its buffers are full.
 func (f *fillingListener) fillBuffers() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -45,7 +45,7 @@ func TestGoAwayIsWrittenBetweenFrames(t *testing.T) {
 			fc := &framedConn{Conn: out}
 			send := func(p []byte) {
 				if n, err := fc.Write(p); n != len(p) || err != nil {
-					t.Fatalf("Write() = %d, %v, want %d", n, err, len(p))
+					t.Fatalf("split at %d and %d: Write() = %d, %v, want %d", first, second, n, err, len(p))
 				}
 			}
 			send(all[:first])

@@ -41,6 +41,7 @@ func (l *addressedListener) Accept() (net.Conn, error) {
 	return &addressedConn{c, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))}, nil
 }
 
+// addressedConn is a connection with the remote address from.
 type addressedConn struct {
 	net.Conn
 	from net.Addr
@@ -48,6 +49,7 @@ type addressedConn struct {
 
 func (c *addressedConn) RemoteAddr() net.Addr { return c.from }
 
+// dial opens a connection that has the remote address from on the server's side.
 func (l *addressedListener) dial(t *testing.T, from string) *client {
 	t.Helper()
 	l.mu.Lock()
@@ -65,6 +67,7 @@ func newAddressedListener(t *testing.T) *addressedListener {
 	return &addressedListener{Listener: l}
 }
 
+// mustServe sends a GET, and checks that the response is a 200.
 func (c *client) mustServe() {
 	c.t.Helper()
 	if response, _ := c.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").readResponse(); response.StatusCode != http.StatusOK {
@@ -74,7 +77,7 @@ func (c *client) mustServe() {
 
 // TestConnectionsPerAddressAreLimited checks that a connection above the limit gets a 503, that
 // other addresses are served, and that another connection is accepted after one has ended.
-// It also checks that this limit is not for loopback addresses and trusted proxies.
+// It also checks that this limit does not apply to loopback addresses and trusted proxies.
 func TestConnectionsPerAddressAreLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		same, other string
@@ -135,7 +138,7 @@ func TestListenersShareABudget(t *testing.T) {
 	flooded, other := newAddressedListener(t), newAddressedListener(t)
 	for _, l := range []net.Listener{flooded, other} {
 		server := listen.New(listen.Options{
-			Handler: http.HandlerFunc(echo), Settings: config.DefaultListener(), Budget: budget,
+			Handler: http.HandlerFunc(echo), Settings: defaults(t), Budget: budget,
 			IDs: ids.NewSource(rand.Reader, time.Now), Log: slog.New(slog.DiscardHandler),
 		})
 		go func() { _ = server.Serve(l) }()
@@ -156,8 +159,8 @@ func TestListenersShareABudget(t *testing.T) {
 // and 100 connections with stalled bodies, and that other clients are served meanwhile.
 func TestWaitingConnectionsUseLittleMemory(t *testing.T) {
 	const idle, stalled = 1000, 100
-	if files := socket.MaxDescriptors(); files < 4*(idle+stalled) {
-		t.Skipf("the process can open only %d files, want %d", files, 4*(idle+stalled))
+	if descriptors := socket.MaxDescriptors(); descriptors < 4*(idle+stalled) {
+		t.Skipf("the process can open only %d descriptors, want %d", descriptors, 4*(idle+stalled))
 	}
 	addr := serve(t, echo)
 	memory := func() (uint64, int) {
@@ -206,7 +209,7 @@ func TestWaitingConnectionsUseLittleMemory(t *testing.T) {
 		c := open()
 		c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
 		if _, err := io.ReadFull(c.r, make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reading 100 Continue: error = %v, want none", err)
 		}
 		c.r = nil
 	}
@@ -215,7 +218,7 @@ func TestWaitingConnectionsUseLittleMemory(t *testing.T) {
 		t.Errorf("new goroutines = %d, want at most %d", running-goroutines, idle+2*stalled)
 	}
 	dial(t, addr).mustServe()
-	for _, c := range clients[:idle] { // parked connections serve further requests
+	for _, c := range clients[:idle] { // the idle connections serve further requests
 		c.r = bufio.NewReaderSize(c, 256)
 		c.mustServe()
 	}
@@ -262,7 +265,7 @@ func TestRefusedConnectionsAreLimited(t *testing.T) {
 		}
 		synctest.Wait()
 		if open := 2*refused - closed.Load(); open != waiting {
-			t.Errorf("refused connections that are open = %d, want %d", open, waiting)
+			t.Errorf("refused connections that wait for their clients = %d, want %d", open, waiting)
 		}
 		time.Sleep(10 * time.Second)
 		if open := 2*refused - closed.Load(); open != 0 {

@@ -33,6 +33,7 @@ func (l *logRecorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// refusals returns the lines that log a refusal.
 func (l *logRecorder) refusals() (out []map[string]any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +47,7 @@ func (l *logRecorder) refusals() (out []map[string]any) {
 
 // TestEachRefusalIsLogged checks that each refusal is logged once, with the ID that the client
 // receives. It checks two invalid heads, an incomplete head, and a connection above a limit. It also
-// checks that the log has nothing of what the client sent.
+// checks that the log has nothing of what the client sent, and that the documentation names the fields of the lines.
 func TestEachRefusalIsLogged(t *testing.T) {
 	var logged logRecorder
 	settings := defaults(t)
@@ -67,11 +68,11 @@ func TestEachRefusalIsLogged(t *testing.T) {
 		before := len(logged.refusals())
 		response, _ := l.dial(t, from+":1234").send(test.raw).readResponse()
 		if response.StatusCode != test.status {
-			t.Errorf("%q: status = %s, want %d", test.raw, response.Status, test.status)
+			t.Errorf("client %s sent %q: status = %s, want %d", from, test.raw, response.Status, test.status)
 		}
 		all := logged.refusals()[before:]
 		if len(all) != 1 {
-			t.Fatalf("%q: log lines = %v, want 1", test.raw, all)
+			t.Fatalf("client %s sent %q: log lines = %v, want 1", from, test.raw, all)
 		}
 		line := all[0]
 		id := response.Header.Get("X-Request-Id")

@@ -3,11 +3,13 @@ package listen_test
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,7 +49,7 @@ func proxyHeader(t *testing.T, version byte, client string, changes ...func(*pro
 	return string(raw)
 }
 
-// noFamily is the beginning, up to the length, of a version 2 header for a client without an address.
+// noFamily is the beginning of a version 2 header for a client without an address. The length must follow.
 const noFamily = "\r\n\r\n\x00\r\nQUIT\n\x21\x00"
 
 const simpleGet = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -89,16 +91,16 @@ func TestProxyHeaderSetsTheClientAddress(t *testing.T) {
 func TestProxyWithoutHeaderIsClosed(t *testing.T) {
 	header := proxyHeader(t, 2, "203.0.113.9:5")
 	for name, raw := range map[string]string{
-		"no header":                         simpleGet,
-		"another signature":                 strings.Replace(header, "QUIT", "QUIZ", 1) + simpleGet,
-		"no family, truncated":              noFamily + "\x00",
-		"no family and an unknown command":  noFamily[:12] + "\x22\x00\x00\x00" + simpleGet,
-		"an unknown version":                header[:12] + "\x31" + header[13:] + simpleGet,
-		"a truncated address":               header[:15] + "\x04" + header[16:] + simpleGet,
-		"beyond the maximum size":           header[:14] + "\xff\xff" + strings.Repeat("x", 1<<16) + simpleGet,
-		"version 1 without an end":          "PROXY TCP4 " + strings.Repeat("1", 200) + simpleGet,
-		"version 1 with a malformed client": "PROXY TCP4 nobody 192.0.2.1 5 443\r\n" + simpleGet,
-		"a POST":                            "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"no header":                           simpleGet,
+		"another signature":                   strings.Replace(header, "QUIT", "QUIZ", 1) + simpleGet,
+		"no family, truncated":                noFamily + "\x00",
+		"no family and an unknown command":    noFamily[:12] + "\x22\x00\x00\x00" + simpleGet,
+		"an unknown version":                  header[:12] + "\x31" + header[13:] + simpleGet,
+		"a truncated address":                 header[:15] + "\x04" + header[16:] + simpleGet,
+		"beyond the maximum size":             header[:14] + "\xff\xff" + strings.Repeat("x", 1<<16) + simpleGet,
+		"version 1 without an end":            "PROXY TCP4 " + strings.Repeat("1", 200) + simpleGet,
+		"version 1 with a malformed client":   "PROXY TCP4 nobody 192.0.2.1 5 443\r\n" + simpleGet,
+		"a POST, which begins like version 1": "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logged logRecorder
@@ -109,8 +111,8 @@ func TestProxyWithoutHeaderIsClosed(t *testing.T) {
 			c := dial(t, l.Addr().String())
 			_ = c.SetDeadline(time.Now().Add(time.Minute)) // the server closes after five seconds, which can be deadline.Long
 			_, _ = io.WriteString(c, raw)
-			if response, _ := io.ReadAll(c.r); len(response) > 0 {
-				t.Errorf("connection without a PROXY header: response = %q, want none", response)
+			if response, err := io.ReadAll(c.r); len(response) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("connection without a PROXY header: response = %q, %v, want none, and the connection closed", response, err)
 			}
 			logged.mu.Lock()
 			defer logged.mu.Unlock()
@@ -123,6 +125,7 @@ func TestProxyWithoutHeaderIsClosed(t *testing.T) {
 
 // TestTCPHealthCheckIsNotLogged checks that a proxy's connection that ends without a
 // byte is not logged. Load balancers normally connect and disconnect every few seconds.
+// A connection that ends within a PROXY header is logged.
 func TestTCPHealthCheckIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged logRecorder
@@ -197,8 +200,8 @@ func (l *clientListener) Accept() (net.Conn, error) {
 	return &addressedConn{c, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(l.addr))}, nil
 }
 
-// TestProxyHeaderOfUntrustedClientIsRefused checks that a header of an untrusted client is refused
-// like any malformed request, and that the client keeps the address that it connects from.
+// TestProxyHeaderOfUntrustedClientIsRefused checks that a header of an untrusted client is refused like any malformed
+// request, and that the requests of such a client without a header have the address that it connects from.
 func TestProxyHeaderOfUntrustedClientIsRefused(t *testing.T) {
 	for _, version := range []byte{1, 2} {
 		l := newAddressedListener(t)
@@ -260,7 +263,7 @@ func TestTLSStartsAfterTheProxyHeader(t *testing.T) {
 	}
 	response, err := http.ReadResponse(bufio.NewReader(secure), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadResponse(GET / over TLS after a PROXY header) error = %v, want none", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if body, _ := io.ReadAll(response.Body); string(body) != "203.0.113.9:5" {
@@ -294,7 +297,7 @@ func TestDialLocal(t *testing.T) {
 			}
 			response, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("ReadResponse(GET / over a connection of DialLocal) error = %v, want none", err)
 			}
 			defer func() { _ = response.Body.Close() }()
 			if body, _ := io.ReadAll(response.Body); string(body) != c.LocalAddr().String() {

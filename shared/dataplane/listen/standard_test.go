@@ -42,7 +42,7 @@ func chunkedIsLast(t *testing.T, request string) bool {
 var notStandard = map[string]string{
 	"TestLimitsPageDocumentsLargeHeads":        "reads a page of the documentation, and serves no request",
 	"TestDefaultConnectionsReserveDescriptors": "counts descriptors, and serves no request",
-	"TestBodiesCountForTheClientBehindAProxy":  "calls only clientAddr, and serves no request",
+	"TestClientAddrIsNotOfAProxy":              "calls only clientAddr, and serves no request",
 	"TestListenErrorSaysWhatToDo":              "starts no server",
 	"TestProxyHeaderSetsTheClientAddress":      proxyHeaderReason + "; TestConnectionsAreLimitedPerProxiedClient runs",
 	"TestParkedConnectionTimesOut":             "no connection is parked; TestIdleConnectionTimesOut runs",
