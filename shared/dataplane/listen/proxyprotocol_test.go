@@ -112,7 +112,7 @@ func TestProxyWithoutHeaderIsClosed(t *testing.T) {
 			_ = c.SetDeadline(time.Now().Add(time.Minute)) // the server closes after five seconds, which can be deadline.Long
 			_, _ = io.WriteString(c, raw)
 			if response, err := io.ReadAll(c.r); len(response) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("connection without a PROXY header: response = %q, %v, want none, and the connection closed", response, err)
+				t.Errorf("connection without a PROXY header: response = %q, %v, want none and EOF", response, err)
 			}
 			logged.mu.Lock()
 			defer logged.mu.Unlock()

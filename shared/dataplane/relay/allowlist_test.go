@@ -49,7 +49,7 @@ func TestEachEndEnforcesTheAllowList(t *testing.T) {
 				return lax
 			}
 			fx.directory.set(serviceAt("relay"))
-			fx.directory.agents = []tunnel.Service{serviceAt("agent")}
+			fx.directory.forAgents = []tunnel.Service{serviceAt("agent")}
 			gateway := &directory{services: []tunnel.Service{serviceAt("gateway")}}
 			a := fx.relay("a:443")
 			fx.agent("a:443", 2)
@@ -111,8 +111,9 @@ func TestRelayCertificateIsVerified(t *testing.T) {
 	})
 }
 
-// TestUnusableRelayConnectionsAreClosed checks that a client closes connections that are half-open or idle
-// for too long, and connections with unread responses. It also checks that Close closes all connections.
+// TestUnusableRelayConnectionsAreClosed checks that a request succeeds although the client's connection is
+// half-open. The client closes connections that are idle for too long, connections with unread
+// responses, and all connections when Close is called.
 func TestUnusableRelayConnectionsAreClosed(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {
@@ -192,7 +193,7 @@ func TestResponsePartsAreForwardedImmediately(t *testing.T) {
 		for caller, client := range clients {
 			response, err := client.RoundTrip(fx.request(http.MethodGet, "/", nil), account, "api", shop)
 			if err != nil {
-				fx.Fatal(err)
+				fx.Fatalf("RoundTrip() by %s: error = %v, want none", caller, err)
 			}
 			part := make([]byte, 3)
 			if _, err := io.ReadFull(response.Body, part); string(part) != "one" {

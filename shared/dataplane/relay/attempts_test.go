@@ -16,10 +16,10 @@ import (
 )
 
 var (
-	errNoAgent      = fmt.Errorf("asked: %w", tunnel.ErrNoAgent)
-	errNoRelay      = fmt.Errorf("asked: %w", tunnel.ErrUnavailable)
-	errBroken       = fmt.Errorf("asked: %w", tunnel.ErrBroken)
-	errAgentFailure = fmt.Errorf("asked: %w", &tunnel.Error{Failure: tunnel.TimedOut})
+	errNoAgent      = fmt.Errorf("wrapped: %w", tunnel.ErrNoAgent)
+	errNoRelay      = fmt.Errorf("wrapped: %w", tunnel.ErrUnavailable)
+	errBroken       = fmt.Errorf("wrapped: %w", tunnel.ErrBroken)
+	errAgentFailure = fmt.Errorf("wrapped: %w", &tunnel.Error{Failure: tunnel.TimedOut})
 	errOther        = errors.New("another one")
 )
 
@@ -27,7 +27,7 @@ var (
 // service and its body is unread, or if a service may have received it, it can be repeated,
 // and it was not sent too often. It is not sent again if its client has disconnected.
 func TestShouldRetry(t *testing.T) {
-	const unread, partlyRead, none = "whole", "touched", ""
+	const unread, partlyRead, none = "unread", "partly read", ""
 	for _, tt := range []struct {
 		name, method, body string
 		disconnected       bool
@@ -127,7 +127,7 @@ func TestFinishReturnsTheWorstPossibleError(t *testing.T) {
 			t.Errorf("Finish() after %v and %v: response = %v, want %v", tt.earlier, tt.err, got, response)
 		}
 		if got != nil && len(got.Header) != 1 {
-			t.Errorf("Finish() header = %v, want 1 field", got.Header)
+			t.Errorf("Finish() after %v and no error: header = %v, want only X-Kept", tt.earlier, got.Header)
 		}
 		if n := body.n.Load(); (n == 1) != (err != nil) {
 			t.Errorf("after %v and %v: body closed %d times, want 1 only with an error (%v)", tt.earlier, tt.err, n, err)
@@ -139,7 +139,7 @@ func TestFinishReturnsTheWorstPossibleError(t *testing.T) {
 // and with the request's context. All waits together end after AgentWait.
 func TestWaitRetryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		errDisconnected := errors.New("gone")
+		errDisconnected := errors.New("the client has disconnected")
 		ctx, disconnect := context.WithCancelCause(t.Context())
 		attempts := relay.NewAttempts((&http.Request{Method: http.MethodGet}).WithContext(ctx))
 		start := time.Now()

@@ -13,8 +13,8 @@ import (
 )
 
 // TestBodyBelongsToOneAttempt reads, closes and replaces attempts in any order, like
-// transports in their own goroutines. It checks that only the last attempt can read, that no
-// attempt follows after a read, and that the client's body is closed only after all attempts.
+// transports in their own goroutines. It checks that only the last attempt can read, that
+// WasRead reports whether an attempt has read, and that the client's body is closed only after all attempts.
 func TestBodyBelongsToOneAttempt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inner := &closeCounter{Reader: strings.NewReader(strings.Repeat("x", 100))}
@@ -27,14 +27,14 @@ func TestBodyBelongsToOneAttempt(t *testing.T) {
 		read := func(a *attempt) bool {
 			_, err := a.Read(make([]byte, 1))
 			if err != nil && !errors.Is(err, relay.ErrAttemptOver) {
-				t.Fatal(err)
+				t.Fatalf("Read() error = %v, want none or %v", err, relay.ErrAttemptOver)
 			}
 			return err == nil
 		}
 		wasRead := false
 		for range rapid.IntRange(0, 12).Draw(t, "steps") {
 			a := attempts[rapid.IntRange(0, len(attempts)-1).Draw(t, "attempt")]
-			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			switch rapid.IntRange(0, 2).Draw(t, "action") {
 			case 0:
 				want := a == attempts[len(attempts)-1] && !a.closed
 				if read(a) != want {
@@ -54,7 +54,7 @@ func TestBodyBelongsToOneAttempt(t *testing.T) {
 			}
 		}
 		last := attempts[len(attempts)-1]
-		if rapid.Bool().Draw(t, "answered") {
+		if rapid.Bool().Draw(t, "last attempt has a response") {
 			b.HandOver()
 			for _, a := range attempts[:len(attempts)-1] {
 				_ = a.Close()

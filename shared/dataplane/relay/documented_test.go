@@ -41,7 +41,7 @@ func TestTimeoutsMatchDocs(t *testing.T) {
 		map[int]string{2: "two", 3: "three", 4: "four", 5: "five"}[relay.MaxAttempts] + " times at most",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q, want it", want)
+			t.Errorf("docs/tunnels.md, \"How long it takes\" lacks %q, want it", want)
 		}
 	}
 	// If a request has read the services just before the deletion, they are still cached at the next check of all tunnels.
@@ -49,6 +49,6 @@ func TestTimeoutsMatchDocs(t *testing.T) {
 		t.Errorf("agents of a deleted tunnel are disconnected within %v, want at most 2 minutes", longest)
 	}
 	if want := "send its agents away within two minutes"; !strings.Contains(text, want) {
-		t.Errorf("the page lacks %q, want it", want)
+		t.Errorf("docs/tunnels.md, \"How long it takes\" lacks %q, want it", want)
 	}
 }

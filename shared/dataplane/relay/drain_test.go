@@ -71,7 +71,7 @@ func TestDrainingRelayFinishesAndForwards(t *testing.T) {
 		close(release)
 		for range 8 {
 			if text := <-results; text != "done" {
-				fx.Errorf("request in flight: body = %q, want done", text)
+				fx.Errorf("request in flight: body or error = %q, want done", text)
 			}
 		}
 		<-drained
@@ -166,8 +166,8 @@ func TestReconnectingAgentIsAwaited(t *testing.T) {
 	})
 }
 
-// TestBodyIsSentToTheRelayThatReadsIt checks that a request's body reaches the
-// relay with an agent, even if relays without an agent are tried first.
+// TestBodyIsSentToTheRelayThatReadsIt checks that a request's body reaches the relay with an agent, even if
+// relays without an agent are tried first. It also checks that the body is closed once, after an error as well.
 func TestBodyIsSentToTheRelayThatReadsIt(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
@@ -210,8 +210,8 @@ func (c *closeCounter) Close() error {
 	return nil
 }
 
-// TestRetriesAreLimited checks that a request reaches the service at most
-// relay.MaxAttempts times if each attempt breaks the connections of the agents.
+// TestRetriesAreLimited checks that a request reaches the service more than once, but at most
+// relay.MaxAttempts times, if each attempt breaks the connections of the agents.
 func TestRetriesAreLimited(t *testing.T) {
 	var received atomic.Int64
 	var running *fixture
@@ -280,7 +280,7 @@ func TestNetHTTPDoesNotRetry(t *testing.T) {
 		fx.agent("a:443", 2)
 		client := fx.plainClient(a)
 		if _, err := fx.get(client, "/"); err != nil {
-			fx.Fatal(err)
+			fx.Fatalf("GET / before the requests: error = %v, want none", err)
 		}
 		for name, r := range map[string]*http.Request{
 			"Idempotency-Key":     fx.request(http.MethodPost, "/once", nil),
@@ -298,15 +298,15 @@ func TestNetHTTPDoesNotRetry(t *testing.T) {
 				fx.Errorf("request with %s: requests at the service = %d, want 1", name, n)
 			}
 			if _, err := fx.get(client, "/"); err != nil {
-				fx.Fatal(err)
+				fx.Fatalf("GET / after the request with %s: error = %v, want none", name, err)
 			}
 		}
 	})
 }
 
-// TestUnresponsiveAgentIsDisconnected makes one of an agent's connections half-open, and then changes the services. The
-// next request must not wait forever for the agent to accept the services over that connection.
-func TestUnresponsiveAgentIsDisconnected(t *testing.T) {
+// TestUnresponsiveAgentDoesNotBlockRequests makes one of an agent's connections half-open, and then changes the
+// services. The next request must not wait forever for the agent to accept the services over that connection.
+func TestUnresponsiveAgentDoesNotBlockRequests(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.URL.Path)
 	}), func(fx *fixture) {
@@ -318,6 +318,9 @@ func TestUnresponsiveAgentIsDisconnected(t *testing.T) {
 			found = found || isFirst
 			return isFirst
 		}, (*wire).dropBytes)
+		if !found {
+			fx.Fatal("the agent has no connection to a:443, want 2")
+		}
 		fx.directory.set(api("http://service.internal/other"))
 		if text, err := fx.get(a, "/x"); text != "/other/x" || err != nil {
 			fx.Errorf("GET /x = %q, %v, want /other/x", text, err)

@@ -37,7 +37,7 @@ func HolderPartition(ref string) string { return holderPartition(ref) }
 // Claims are the contents of a pass.
 type Claims = claims
 
-// Pass returns the pass of a request, created at a later time than now.
+// Pass returns the pass of a request, as the client would issue it after this duration.
 func (cl *Client) Pass(r *http.Request, c Claims, after time.Duration) (string, error) {
 	p := &passes{hasher: cl.relayClient.passes.hasher, now: func() time.Time {
 		return cl.relayClient.passes.now().Add(after)
@@ -82,7 +82,7 @@ func NewBody(r *http.Request) Body { return Body{newBody(r)} }
 // Next returns the body for the next attempt.
 func (b Body) Next() io.ReadCloser { return b.next() }
 
-// WasRead reports whether a part of the body was read.
+// WasRead reports whether an attempt has started to read the body.
 func (b Body) WasRead() bool { return b.wasRead() }
 
 // HandOver leaves the body to the attempt that has a response.
@@ -131,24 +131,25 @@ func (l Leases) ExpectsAgent(ref string) bool { return l.expectsAgent(ref) }
 // WriteIfDue writes the row of a tunnel if it is due.
 func (l Leases) WriteIfDue(ctx context.Context, ref string) { l.writeIfDue(ctx, ref) }
 
-// Refs returns the tunnels with a lease.
+// Refs returns the tunnels that have a connection, or had one a moment ago.
 func (l Leases) Refs() []string { return l.refs() }
 
 // WriteAllDue writes all rows that are due.
 func (l Leases) WriteAllDue(ctx context.Context) { l.writeAllDue(ctx) }
 
-// OtherHolders returns the relays that hold a tunnel.
-func (l Leases) OtherHolders(ctx context.Context, ref string) (holders []Row, recent bool, err error) {
+// OtherHolders returns the rows of the other relays that hold a tunnel. recentlyHeld reports whether there are such
+// rows, or a valid row of a relay that has released the tunnel.
+func (l Leases) OtherHolders(ctx context.Context, ref string) (holders []Row, recentlyHeld bool, err error) {
 	return l.otherHolders(ctx, ref)
 }
 
-// UnreachableRelays has the relays that were unreachable.
+// UnreachableRelays has the relays that count as unreachable.
 type UnreachableRelays struct{ unreachableRelays }
 
-// Record records whether a relay was reachable.
+// Record records whether a relay was reached. It reports whether the relay newly counts as unreachable.
 func (r *UnreachableRelays) Record(address string, reached bool, now time.Time) (newlyUnreachable bool) {
 	return r.record(address, reached, now)
 }
 
-// SortLast moves the rows of relays that are down to the end.
+// SortLast moves the rows of unreachable relays to the end.
 func (r *UnreachableRelays) SortLast(rows []Row, now time.Time) { r.sortLast(rows, now) }

@@ -40,7 +40,7 @@ func TestFailuresRoundTrip(t *testing.T) {
 		errs = append(errs, &tunnel.Error{Failure: failure})
 	}
 	for _, err := range errs {
-		for _, err := range []error{err, fmt.Errorf("asked: %w", err), errors.Join(errors.New("another"), err)} {
+		for _, err := range []error{err, fmt.Errorf("wrapped: %w", err), errors.Join(errors.New("another"), err)} {
 			if got := roundTrip(err); failureOf(got) != failureOf(err) {
 				t.Errorf("failure of %v after the round trip = %v, want the same", err, got)
 			}
@@ -52,9 +52,9 @@ func TestFailuresRoundTrip(t *testing.T) {
 	for _, responseHeader := range []http.Header{
 		{},
 		{relay.FieldResult: {""}},
-		{relay.FieldResult: {"some-day"}},
+		{relay.FieldResult: {"future-code"}},
 		{relay.FieldResult: {"Service"}},
-		{relay.FieldResult: {"some-day", "service"}},
+		{relay.FieldResult: {"future-code", "service"}},
 	} {
 		if got := relay.ReadFailure(&http.Response{StatusCode: http.StatusOK, Header: responseHeader}); failureOf(
 			got) != failureOf(tunnel.ErrBroken) {

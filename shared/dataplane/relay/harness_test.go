@@ -47,10 +47,10 @@ func (k rootKey) Root(context.Context) ([]byte, error) {
 type directory struct {
 	mu          sync.Mutex
 	services    []tunnel.Service
-	agents      []tunnel.Service // the services that agents receive, nil for the same as services
-	err         error
-	deleted     bool  // whether the tunnel was deleted
-	servicesErr error // the error of looking up the services of agents
+	forAgents   []tunnel.Service // the services that agents receive, nil for the same as services
+	err         error            // the error of Services and Find
+	deleted     bool             // whether the tunnel was deleted
+	servicesErr error            // another error of Services
 }
 
 var errTableDown = errors.New("the table is down")
@@ -71,8 +71,8 @@ func (d *directory) Services(context.Context, string) ([]tunnel.Service, error) 
 		return nil, tunnels.ErrNoTunnel
 	}
 	err := errors.Join(d.err, d.servicesErr)
-	if d.agents != nil || err != nil {
-		return d.agents, err
+	if d.forAgents != nil || err != nil {
+		return d.forAgents, err
 	}
 	return d.services, nil
 }
@@ -156,7 +156,7 @@ func api(endpoint string) tunnel.Service {
 type process struct {
 	*relay.Relay
 	fixture  *fixture
-	name     string
+	name     string // also its address
 	server   *httptest.Server
 	table    *killableTable
 	stop     context.CancelFunc
@@ -200,7 +200,7 @@ func (fx *fixture) relay(name string) *process {
 	p.server = &httptest.Server{Listener: fx.net.listen(name), EnableHTTP2: true, Config: &http.Server{
 		Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != tunnel.ConnectPath && p.requests.Add(1) > maxRequests {
-				http.Error(out, "they go round in circles", http.StatusLoopDetected)
+				http.Error(out, "the relays forward a request in a loop", http.StatusLoopDetected)
 				return
 			}
 			p.ServeHTTP(out, r)
@@ -291,6 +291,7 @@ func (fx *fixture) plainAgent(addr string) (stop func()) {
 	return stop
 }
 
+// agentAt starts an agent that connects to relayURL. It returns the results of agentWithResult.
 func (fx *fixture) agentAt(relayURL *url.URL, connections int) (stop func(), result <-chan error) {
 	fx.Helper()
 	ctx, cancel := context.WithCancel(fx.Context())
@@ -367,6 +368,17 @@ type roundTripper interface {
 	RoundTrip(r *http.Request, accountID, service string, c tunnel.Caller) (*http.Response, error)
 }
 
+// newCallers starts two relays and an agent that is connected to holder. It returns all kinds of callers by name.
+func newCallers(fx *fixture) (holder, other *process, clients map[string]roundTripper) {
+	holder, other = fx.relay("a:443"), fx.relay("b:443")
+	fx.agent("a:443", 2)
+	return holder, other, map[string]roundTripper{
+		"the relay with the tunnel": holder, "another relay": other,
+		"a client of the relay with the tunnel": fx.client("a:443"), "a client of another relay": fx.client("b:443"),
+		"a client over HTTP/1.1": fx.plainClient(holder),
+	}
+}
+
 // request returns a request for the service, with a timeout.
 func (fx *fixture) request(method, target string, body io.Reader) *http.Request {
 	fx.Helper()
@@ -385,6 +397,7 @@ func (fx *fixture) get(client roundTripper, target string) (string, error) {
 	return read(client.RoundTrip(fx.request(http.MethodGet, target, nil), account, "api", shop))
 }
 
+// read returns the body of a response, or the error of the request if err is not nil.
 func read(response *http.Response, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -411,10 +424,10 @@ func (fx *fixture) raw(addr, method, target string, header http.Header) *http.Re
 	defer transport.CloseIdleConnections()
 	response, err := transport.RoundTrip((&http.Request{Method: method, URL: u, Header: header}).WithContext(fx.Context()))
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("RoundTrip(%s %s) error = %v, want none", method, target, err)
 	}
 	if _, err := read(response, nil); err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("reading the response to %s %s: error = %v, want none", method, target, err)
 	}
 	return response
 }

@@ -20,14 +20,15 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/relay"
 )
 
-// holders returns the addresses in the rows that another relay reads.
+// holders returns the addresses of the relays that hold the tunnel, according to the rows that another relay reads.
+// recent reports whether a relay holds the tunnel or has just released it.
 func (fx *fixture) holders() (addresses []string, recent bool) {
 	fx.Helper()
 	rows, recent, err := relay.NewLeases(relay.Options{
 		Table: storetest.NewWithBackend(fx.T, fx.backend, storetest.Clock(time.Now)), Now: time.Now, Log: fx.log,
 	}, "rly_stranger", func(string) bool { return false }).OtherHolders(fx.Context(), ref)
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("OtherHolders() error = %v, want none", err)
 	}
 	for _, row := range rows {
 		addresses = append(addresses, row.Address)
@@ -48,22 +49,22 @@ func TestRowsNameTheRelaysOfATunnel(t *testing.T) {
 			}
 		}
 		want("before an agent has connected", false)
-		first, second := fx.agent("a:443", 2), fx.agent("a:443", 2)
+		stopFirst, stopSecond := fx.agent("a:443", 2), fx.agent("a:443", 2)
 		want("with agents", true, "https://a:443")
-		third := fx.agent("b:443", 2)
+		stopThird := fx.agent("b:443", 2)
 		want("with agents at two relays", true, "https://a:443", "https://b:443")
 		time.Sleep(3 * relay.LeaseDuration)
 		want("much later", true, "https://a:443", "https://b:443")
-		first()
+		stopFirst()
 		want("after one of two agents has disconnected", true, "https://a:443", "https://b:443")
-		second()
+		stopSecond()
 		want("after the last agent of the first relay has disconnected", true, "https://b:443")
 		b.kill()
 		want("after the second relay has died", true, "https://b:443")
 		time.Sleep(relay.LeaseDuration + relay.MaxClockSkew)
 		want("after the lease of the dead relay has expired", false)
-		third()
-		fourth := fx.agent("a:443", 2)
+		stopThird()
+		stopFourth := fx.agent("a:443", 2)
 		want("with a new agent", true, "https://a:443")
 		ctx, cancel := context.WithTimeout(fx.Context(), time.Second)
 		defer cancel()
@@ -71,7 +72,7 @@ func TestRowsNameTheRelaysOfATunnel(t *testing.T) {
 		want("after the first relay has drained", true)
 		time.Sleep(relay.AgentWait + relay.MaxClockSkew)
 		want("after the row of the drained relay has expired", false)
-		fourth()
+		stopFourth()
 	})
 }
 
@@ -92,18 +93,18 @@ func TestAgentConnectionsAreLogged(t *testing.T) {
 			}
 		}
 		want("at first", 0, 0)
-		first, second := fx.agent("a:443", 2), fx.agent("a:443", 2)
+		stopFirst, stopSecond := fx.agent("a:443", 2), fx.agent("a:443", 2)
 		time.Sleep(3 * relay.LeaseDuration)
 		want("with two agents", 1, 0)
-		first()
+		stopFirst()
 		want("with one agent", 1, 0)
 		a.table.dead.Store(true)
-		second()
+		stopSecond()
 		time.Sleep(time.Minute)
 		want("without an agent, while the table is down", 1, 1)
-		third := fx.agent("a:443", 2)
+		stopThird := fx.agent("a:443", 2)
 		want("with a third agent", 2, 1)
-		third()
+		stopThird()
 		want("without the third agent", 2, 2)
 	})
 }
@@ -184,7 +185,7 @@ func (t *faultyTable) Transact(ctx context.Context, token string, writes []store
 	return t.Backend.Transact(ctx, token, writes)
 }
 
-// applyDelayed performs a delayed call.
+// applyDelayed performs one of the delayed calls, if there are any.
 func (t *faultyTable) applyDelayed(index int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,9 +204,10 @@ func TestRowsConverge(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := storetest.Epoch
 		faults := rapid.SliceOfN(rapid.SampledFrom([]fault{noFault, requestRefused, responseLost, delayed}), 0,
-			40).Draw(rt, "fates")
+			40).Draw(rt, "faults")
 		table := &faultyTable{Backend: memory.New(), faults: faults}
 		var relays []*simulatedRelay
+		// join starts a relay at an address.
 		join := func(address string) {
 			p := &simulatedRelay{
 				id: fmt.Sprint("rly_", len(relays)), address: address,
@@ -222,11 +224,11 @@ func TestRowsConverge(t *testing.T) {
 		join("https://b")
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			p := relays[rapid.IntRange(0, len(relays)-1).Draw(rt, "relay")]
-			switch action := rapid.IntRange(0, 5).Draw(rt, "what"); {
+			switch action := rapid.IntRange(0, 5).Draw(rt, "action"); {
 			case action == 0:
 				clock = clock.Add(time.Duration(rapid.IntRange(1, 60).Draw(rt, "seconds")) * time.Second)
 			case action == 1:
-				table.applyDelayed(rapid.IntRange(0, 9).Draw(rt, "which"))
+				table.applyDelayed(rapid.IntRange(0, 9).Draw(rt, "delayed call"))
 			case p.dead:
 			case action == 2:
 				p.WriteAllDue(t.Context())
@@ -250,15 +252,15 @@ func TestRowsConverge(t *testing.T) {
 		for len(table.delayed) > 0 { // delayed calls arrive after all rows were written
 			table.applyDelayed(0)
 		}
-		// check compares the rows with the relays. It checks the rows of dead relays only if dead is set.
-		check := func(moment string, dead bool) {
+		// check compares the rows with the relays. It checks the rows of dead relays only if checkDead is set.
+		check := func(moment string, checkDead bool) {
 			for _, reader := range relays {
 				rows, _, err := reader.OtherHolders(t.Context(), ref)
 				if err != nil {
-					rt.Fatal(err)
+					rt.Fatalf("%s: OtherHolders() of %s: error = %v, want none", moment, reader.id, err)
 				}
 				for _, p := range relays {
-					if p == reader || p.dead && !dead {
+					if p == reader || p.dead && !checkDead {
 						continue
 					}
 					listed := slices.ContainsFunc(rows, func(r relay.Row) bool { return r.ID == p.id && r.Address == p.address })
@@ -286,7 +288,7 @@ type simulatedRelay struct {
 }
 
 // noRetry is a store.BackoffFunc that makes no second attempt.
-func noRetry(context.Context, int) error { return errors.New("no more") }
+func noRetry(context.Context, int) error { return errors.New("no further attempt") }
 
 // TestExpiredLeasesAreRemoved checks that a lease is removed when no request waits for the agent any more
 // and the row says that the relay no longer has the tunnel.
@@ -338,12 +340,12 @@ func TestExpiredLeasesAreRemoved(t *testing.T) {
 		l.WriteIfDue(t.Context(), ref)
 		connected = false // the relay dies: WriteIfDue is not called
 		time.Sleep(relay.LeaseDuration + relay.MaxClockSkew - time.Second)
-		if rows, recent, _ := other.OtherHolders(t.Context(), ref); len(rows) != 1 || !recent {
-			t.Errorf("OtherHolders() before the lease has expired = %v, recent %t, want one row and true", rows, recent)
+		if rows, recent, err := other.OtherHolders(t.Context(), ref); len(rows) != 1 || !recent || err != nil {
+			t.Errorf("OtherHolders() before the row has expired = %v, recent %t, %v, want one row and true", rows, recent, err)
 		}
 		time.Sleep(time.Second)
-		if rows, recent, _ := other.OtherHolders(t.Context(), ref); len(rows) != 0 || recent {
-			t.Errorf("OtherHolders() after the lease has expired = %v, recent %t, want no rows and false", rows, recent)
+		if rows, recent, err := other.OtherHolders(t.Context(), ref); len(rows) != 0 || recent || err != nil {
+			t.Errorf("OtherHolders() after the row has expired = %v, recent %t, %v, want no rows and false", rows, recent, err)
 		}
 	})
 }

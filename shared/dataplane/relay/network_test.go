@@ -15,7 +15,7 @@ import (
 type network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
-	balancers map[string][]string
+	balancers map[string][]string // the addresses of the listeners behind each load balancer's address
 	wires     map[*wire]bool
 	random    *rand.Rand
 }
@@ -142,6 +142,7 @@ func (w *wire) copy(to, from net.Conn) {
 	}
 }
 
+// cut closes the connection. Both ends are notified.
 func (w *wire) cut() {
 	_ = w.toClient.Close()
 	_ = w.toServer.Close()

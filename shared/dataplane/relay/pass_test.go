@@ -102,7 +102,8 @@ func passCases(fx *fixture) (validPass string, cases []passCase) {
 	}
 }
 
-// TestPassIsValidOnlyForItsRequest sends requests with valid and invalid passes.
+// TestPassIsValidOnlyForItsRequest checks the status of requests with valid and invalid passes. It also checks that
+// the log has the reasons of refusals, and no pass or token.
 func TestPassIsValidOnlyForItsRequest(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(fx *fixture) {
 		fx.relay("a:443")

@@ -18,17 +18,6 @@ import (
 	"github.com/gatewright/gatewright/shared/format/tunnel"
 )
 
-// newCallers starts two relays and an agent that is connected to holder. It returns all kinds of callers by name.
-func newCallers(fx *fixture) (holder, other *process, clients map[string]roundTripper) {
-	holder, other = fx.relay("a:443"), fx.relay("b:443")
-	fx.agent("a:443", 2)
-	return holder, other, map[string]roundTripper{
-		"the relay with the tunnel": holder, "another relay": other,
-		"a client of the relay with the tunnel": fx.client("a:443"), "a client of another relay": fx.client("b:443"),
-		"a client over HTTP/1.1": fx.plainClient(holder),
-	}
-}
-
 // message is a request or a response. In a response, Method has the status and Target has the protocol.
 type message struct {
 	Method, Target, Body string
@@ -210,7 +199,7 @@ func TestClientDisconnectCancelsTheServiceRequest(t *testing.T) {
 		_, _, clients := newCallers(fx)
 		for caller, client := range clients {
 			for _, path := range []string{"/begun", "/not-begun"} {
-				errDisconnected := errors.New("gone")
+				errDisconnected := errors.New("the client has disconnected")
 				ctx, cancel := context.WithCancelCause(fx.Context())
 				result := make(chan error, 1)
 				go func() {
@@ -224,7 +213,8 @@ func TestClientDisconnectCancelsTheServiceRequest(t *testing.T) {
 				cancel(errDisconnected)
 				if err := <-result; !errors.Is(err, errDisconnected) &&
 					(path == "/not-begun" || !errors.Is(err, context.Canceled)) {
-					fx.Errorf("GET %s by %s, disconnected: error = %v, want %v", path, caller, err, errDisconnected)
+					fx.Errorf("GET %s by %s, disconnected: error = %v, want %v (or %v after the response has begun)",
+						path, caller, err, errDisconnected, context.Canceled)
 				}
 				if got := <-canceled; got != "/base"+path {
 					fx.Errorf("GET by %s: path of the canceled request at the service = %s, want /base%s", caller, got, path)
@@ -235,7 +225,7 @@ func TestClientDisconnectCancelsTheServiceRequest(t *testing.T) {
 	withFixture(t, service, test)
 }
 
-// TestBackpressure checks how many bytes a service can send while its client does not read.
+// TestBackpressure checks that a service can send less than 16 MiB while its client does not read.
 func TestBackpressure(t *testing.T) {
 	const limit = 16 << 20
 	var sent int
@@ -252,7 +242,7 @@ func TestBackpressure(t *testing.T) {
 		for caller, client := range clients {
 			response, err := client.RoundTrip(fx.request(http.MethodGet, "/", nil), account, "api", shop)
 			if err != nil {
-				fx.Fatal(err)
+				fx.Fatalf("RoundTrip() by %s: error = %v, want none", caller, err)
 			}
 			synctest.Wait()
 			if sent >= limit {
@@ -299,7 +289,11 @@ func TestServiceSwitchesProtocols(t *testing.T) {
 				if err != nil || response.StatusCode != status {
 					fx.Fatalf("GET / with Upgrade: %s by %s = %v, %v, want status %d", protocol, caller, response, err, status)
 				}
-				if stream, ok := response.Body.(io.ReadWriteCloser); ok && status == http.StatusSwitchingProtocols {
+				if status == http.StatusSwitchingProtocols {
+					stream, ok := response.Body.(io.ReadWriteCloser)
+					if !ok {
+						fx.Fatalf("body of the switched connection by %s is a %T, want an io.ReadWriteCloser", caller, response.Body)
+					}
 					_, _ = io.WriteString(stream, "hey\n")
 					buffer := make([]byte, 4)
 					if _, err := io.ReadFull(stream, buffer); string(buffer) != "HEY\n" {
@@ -395,7 +389,8 @@ func TestNoAgentOrRelay(t *testing.T) {
 		}
 		fx.writeRow("nobody:443", "rly_0")
 		if _, err := fx.get(a, "/"); !errors.Is(err, tunnel.ErrUnavailable) || errors.Is(err, tunnel.ErrNoAgent) {
-			fx.Errorf("GET / with an unreachable relay: error = %v, want %v", err, tunnel.ErrUnavailable)
+			fx.Errorf("GET / with an unreachable relay: error = %v, want %v and not %v",
+				err, tunnel.ErrUnavailable, tunnel.ErrNoAgent)
 		}
 		client := fx.client("")
 		a.kill()
@@ -441,14 +436,15 @@ func TestServiceChangesApplyToTheNextRequest(t *testing.T) {
 	})
 }
 
-// TestAgentsAreNotifiedOfServiceChanges checks that a change of services applies to the next request.
-// It also checks that a relay forgets the services of a tunnel whose agents have disconnected.
+// TestAgentsAreNotifiedOfServiceChanges checks that a change of the services that agents receive applies to the next
+// request: the agents refuse a service that they do not know. It also checks that a relay forgets the services of a
+// tunnel whose agents have disconnected.
 func TestAgentsAreNotifiedOfServiceChanges(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(fx *fixture) {
 		setServices := func(services ...tunnel.Service) {
 			fx.directory.mu.Lock()
 			defer fx.directory.mu.Unlock()
-			fx.directory.agents = append([]tunnel.Service{}, services...)
+			fx.directory.forAgents = append([]tunnel.Service{}, services...)
 		}
 		setServices()
 		a := fx.relay("a:443")

@@ -77,8 +77,8 @@ func (r retryCase) request(fx *fixture, path string) *http.Request {
 	return request
 }
 
-// send first opens more idle connections than a request has attempts. Then it sends
-// a request during which a connection that breaks selects is broken at each attempt.
+// send first opens more idle connections than a request has attempts. Then it sends a request. At
+// each attempt, the service breaks the latest connection for which breaks returns true.
 func (s *breakingService) send(caller string, client roundTripper, breaks func(*wire) bool, r retryCase) error {
 	fx := s.fixture
 	time.Sleep(2 * time.Minute)
@@ -142,7 +142,7 @@ func TestAttemptsPerRequestAreLimited(t *testing.T) {
 						minAttempts, maxAttempts = 1, 1
 					}
 					if n := s.received.Load(); n > maxAttempts || n < minAttempts {
-						fx.Errorf("%s by %s with %q and %q while connections %s break: requests at the service = %d, want %d to %d; "+
+						fx.Errorf("%s by %s with %q and %q while %s break: requests at the service = %d, want %d to %d; "+
 							"error = %v",
 							tt.method, caller, tt.field, tt.body, link.name, n, minAttempts, maxAttempts, err)
 					}
@@ -175,7 +175,7 @@ func TestAttemptsAreCountedOnce(t *testing.T) {
 			client := fx.client("a:443")
 			_, err := fx.get(client, "/")
 			if n := received.Load(); n > relay.MaxAttempts || n < 2 {
-				fx.Errorf("GET / with the gateway broken off at each attempt divisible by %d: "+
+				fx.Errorf("GET / with the gateway's connections broken at each attempt divisible by %d: "+
 					"requests = %d, want 2 to %d; error = %v",
 					interval, n, relay.MaxAttempts, err)
 			}

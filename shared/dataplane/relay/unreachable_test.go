@@ -30,8 +30,8 @@ func TestUnreachableRelayIsTriedLast(t *testing.T) {
 	withFixture(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(fx *fixture) {
 		a, b := fx.relay("a:443"), fx.relay("b:443")
 		fx.agent(b.name, 2)
-		defer fx.listenSilently("gone:443")()
-		fx.writeRow("gone:443", "rly_") // this row is read first
+		defer fx.listenSilently("silent:443")()
+		fx.writeRow("silent:443", "rly_") // this row is read first
 		dial, _, _ := relay.DefaultTimeouts()
 		get := func() (elapsed time.Duration) {
 			start := time.Now()
@@ -101,7 +101,7 @@ func TestClientDisconnectDoesNotMarkRelayUnreachable(t *testing.T) {
 		dial, _, _ := relay.DefaultTimeouts()
 		for _, tt := range []struct {
 			timeout time.Duration
-			lines   int
+			lines   int // expected log lines so far
 		}{{dial / 2, 0}, {dial + dial/2, 1}, {dial / 2, 1}, {dial + dial/2, 1}} {
 			ctx, disconnect := context.WithTimeout(fx.Context(), tt.timeout)
 			if _, err := read(a.RoundTrip(fx.request(http.MethodGet, "/", nil).WithContext(ctx), account, "api",

@@ -15,7 +15,7 @@ var unusualResponses = []struct {
 	name, response string
 	status         int // 0 if the client receives a failure
 	body           string
-	breaks         bool
+	breaks         bool // whether the body ends with an error
 	trailer        string
 	failure        tunnel.Failure
 }{
@@ -62,7 +62,7 @@ func TestUnusualResponsesAreForwarded(t *testing.T) {
 				received.Add(1)
 				conn, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
-					t.Error(err)
+					t.Errorf("Hijack() error = %v, want none", err)
 					return
 				}
 				_, _ = io.WriteString(conn, "HTTP/1.1 "+tt.response)
