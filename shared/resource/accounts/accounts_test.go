@@ -1,7 +1,9 @@
 package accounts_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
 
+// fixture is a Service with a table in memory. A test sets the clock now.
 type fixture struct {
 	*accounts.Service
 	table *store.Table
@@ -37,6 +40,63 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// newProcess returns the service of another process of the fixture's installation.
+func (f *fixture) newProcess(t *testing.T, backend store.Backend) *accounts.Service {
+	clock := func() time.Time { return f.now }
+	return accounts.Open(installation.Parts{
+		Table: storetest.NewWithBackend(t, backend, storetest.Clock(clock),
+			storetest.Backoff(func(context.Context, int) error { return nil })),
+		IDs: ids.NewSource(storetest.Random(t), clock), Now: clock,
+	})
+}
+
+// requestContext returns the context of a request with a key.
+func (f *fixture) requestContext(t *testing.T, caller auth.Principal) context.Context {
+	return audit.WithRequest(t.Context(), &audit.Request{
+		AccountID: caller.AccountID, Action: "account-key.test", Time: f.now,
+		RequestID: fmt.Sprint("request-", len(f.items.Items())),
+	})
+}
+
+func (f *fixture) createAccount(t *testing.T) (full auth.Principal, text string) {
+	t.Helper()
+	_, text, err := f.Create(t.Context(), "acme")
+	if err != nil {
+		t.Fatalf("Create(acme) error = %v, want none", err)
+	}
+	return f.authenticate(t, text), text
+}
+
+func (f *fixture) authenticate(t *testing.T, text string) auth.Principal {
+	t.Helper()
+	p, err := f.Authenticate(t.Context(), text)
+	if err != nil {
+		t.Fatalf("Authenticate() error = %v, want none", err)
+	}
+	return p
+}
+
+func (f *fixture) createKey(t *testing.T, spec accounts.Spec) (accounts.Key, string) {
+	t.Helper()
+	key, text, err := f.CreateKey(t.Context(), "acme", spec)
+	if err != nil {
+		t.Fatalf("CreateKey(acme, label %q) error = %v, want none", spec.Label, err)
+	}
+	return key, text
+}
+
+func (f *fixture) listKeyIDs(t *testing.T) (ids []string) {
+	t.Helper()
+	all, err := f.Keys(t.Context(), "acme")
+	if err != nil {
+		t.Fatalf("Keys(acme) error = %v, want none", err)
+	}
+	for _, k := range all {
+		ids = append(ids, k.ID)
+	}
+	return ids
+}
+
 func TestFirstKeyAllowsEverything(t *testing.T) {
 	f := newFixture(t)
 	account, text, err := f.Create(t.Context(), "acme")
@@ -45,7 +105,7 @@ func TestFirstKeyAllowsEverything(t *testing.T) {
 	}
 	p, err := f.Authenticate(t.Context(), text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Authenticate(first key) error = %v, want none", err)
 	}
 	if p.AccountID != account.ID || p.AccountName != "acme" || !p.CanSee("", "") {
 		t.Errorf("Authenticate(first key) = %+v, want account %s named acme and access to every project", p, account.ID)
@@ -145,7 +205,7 @@ func TestCachedKeyNeedsNoRead(t *testing.T) {
 	for i, want := range []int{1, 0, 0} {
 		var m store.Meter
 		if _, err := f.Authenticate(store.WithMeter(t.Context(), &m), text); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Authenticate call %d: error = %v, want none", i+1, err)
 		}
 		if m.Usage().Reads != want {
 			t.Errorf("Authenticate call %d makes %d reads, want %d", i+1, m.Usage().Reads, want)

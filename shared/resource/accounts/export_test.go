@@ -1,4 +1,4 @@
 package accounts
 
-// Hash is for tests that write records of earlier releases.
+// Hash returns the hash of a key's text, for tests that write records of earlier releases.
 var Hash = hash

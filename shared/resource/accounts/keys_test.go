@@ -3,79 +3,18 @@ package accounts_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gatewright/gatewright/shared/base/fault"
-	"github.com/gatewright/gatewright/shared/base/ids"
-	"github.com/gatewright/gatewright/shared/core/audit"
 	"github.com/gatewright/gatewright/shared/core/auth"
-	"github.com/gatewright/gatewright/shared/core/installation"
 	"github.com/gatewright/gatewright/shared/core/store"
 	"github.com/gatewright/gatewright/shared/core/store/storetest"
 	"github.com/gatewright/gatewright/shared/format/environment"
 	"github.com/gatewright/gatewright/shared/resource/accounts"
 )
-
-// newProcess returns the service of another process of the fixture's installation.
-func (f *fixture) newProcess(t *testing.T, backend store.Backend) *accounts.Service {
-	clock := func() time.Time { return f.now }
-	return accounts.Open(installation.Parts{
-		Table: storetest.NewWithBackend(t, backend, storetest.Clock(clock),
-			storetest.Backoff(func(context.Context, int) error { return nil })),
-		IDs: ids.NewSource(storetest.Random(t), clock), Now: clock,
-	})
-}
-
-// requestContext returns the context of a request with a key.
-func (f *fixture) requestContext(t *testing.T, caller auth.Principal) context.Context {
-	return audit.WithRequest(t.Context(), &audit.Request{
-		AccountID: caller.AccountID, Action: "account-key.test", Time: f.now,
-		RequestID: fmt.Sprint("request-", len(f.items.Items())),
-	})
-}
-
-func (f *fixture) createAccount(t *testing.T) (full auth.Principal, text string) {
-	t.Helper()
-	_, text, err := f.Create(t.Context(), "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f.authenticate(t, text), text
-}
-
-func (f *fixture) authenticate(t *testing.T, text string) auth.Principal {
-	t.Helper()
-	p, err := f.Authenticate(t.Context(), text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func (f *fixture) createKey(t *testing.T, spec accounts.Spec) (accounts.Key, string) {
-	t.Helper()
-	key, text, err := f.CreateKey(t.Context(), "acme", spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, text
-}
-
-func (f *fixture) listKeyIDs(t *testing.T) (ids []string) {
-	t.Helper()
-	all, err := f.Keys(t.Context(), "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range all {
-		ids = append(ids, k.ID)
-	}
-	return ids
-}
 
 func TestKeysAreListedNewestFirstUntilThirtyDaysAfterExpiry(t *testing.T) {
 	f := newFixture(t)
@@ -92,7 +31,7 @@ func TestKeysAreListedNewestFirstUntilThirtyDaysAfterExpiry(t *testing.T) {
 	}
 	f.now = expiresOn.Add(30 * 24 * time.Hour)
 	if got, want := f.listKeyIDs(t), []string{full.KeyID}; !slices.Equal(got, want) {
-		t.Errorf("Keys() = %q, want %q", got, want)
+		t.Errorf("Keys() 30 days after the expiry = %q, want %q", got, want)
 	}
 }
 
@@ -105,7 +44,7 @@ func TestRevokedKeyIsRefusedWithinAMinute(t *testing.T) {
 	f.authenticate(t, text)
 	f.now = f.now.Add(time.Second)
 	if err := f.RevokeKey(t.Context(), "acme", key.ID, false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("RevokeKey(%s) error = %v, want none", key.ID, err)
 	}
 	if _, err := f.newProcess(t, f.items).Authenticate(t.Context(), text); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("Authenticate(revoked key) in a new process: error = %v, want %v", err, fault.Unauthenticated)
@@ -132,7 +71,7 @@ func TestCachedKeyExpiresWhenTableIsUnavailable(t *testing.T) {
 	backend := &interruptedBackend{Backend: f.items}
 	s := f.newProcess(t, backend)
 	if _, err := s.Authenticate(t.Context(), text); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Authenticate() before the table's outage: error = %v, want none", err)
 	}
 	backend.unavailable = true
 	f.now = f.now.Add(time.Minute)
@@ -174,7 +113,7 @@ func TestConcurrentRevocationsKeepOneFullKey(t *testing.T) {
 	f.now = f.now.Add(time.Second)
 	second := f.newProcess(t, &interruptedBackend{Backend: f.items, beforeCommit: func() {
 		if err := f.RevokeKey(t.Context(), "acme", other.ID, false); err != nil {
-			t.Error(err)
+			t.Errorf("RevokeKey(one of two full keys) error = %v, want none", err)
 		}
 	}})
 	if err := second.RevokeKey(t.Context(), "acme", full.KeyID, false); !fault.Is(err, fault.Conflict) ||
@@ -219,17 +158,17 @@ func TestKeyCannotCreateMorePowerfulKey(t *testing.T) {
 		want   string // "" for a valid spec
 	}{
 		"equal permissions": {func(*accounts.Spec) {}, ""},
-		"less": {
+		"fewer permissions": {
 			func(s *accounts.Spec) { s.Permissions = auth.Permissions{Projects: []string{"blog"}} }, "",
 		},
 		"read scope of a write scope": {
 			func(s *accounts.Spec) { s.Permissions.Scopes = []auth.Scope{auth.AccountKeys.Read()} }, "",
 		},
-		"nothing": {func(s *accounts.Spec) { s.Permissions = auth.Permissions{} }, ""},
+		"no permissions": {func(s *accounts.Spec) { s.Permissions = auth.Permissions{} }, ""},
 		"write scope of a read scope": {
 			func(s *accounts.Spec) { s.Permissions.Scopes = []auth.Scope{auth.Logs.Write()} }, "scopes",
 		},
-		"everything": {
+		"full access": {
 			func(s *accounts.Spec) { s.Permissions = auth.Full() }, "scopes, projects, environments",
 		},
 		"another project": {
@@ -251,7 +190,7 @@ func TestKeyCannotCreateMorePowerfulKey(t *testing.T) {
 			_, _, err := f.CreateKeyFor(f.requestContext(t, caller), caller, spec)
 			if c.want == "" && err != nil ||
 				c.want != "" && (!fault.Is(err, fault.Forbidden) || !strings.Contains(err.Error(), " in "+c.want+",")) {
-				t.Errorf("CreateKeyFor() error = %v, want %v in %q, or no error for \"\"", err, fault.Forbidden, c.want)
+				t.Errorf("CreateKeyFor() error = %v, want %v that names %q (no error if empty)", err, fault.Forbidden, c.want)
 			}
 			if written := len(f.items.Items()) - before; err != nil && written > 0 {
 				t.Errorf("refused CreateKeyFor() writes %d items, want 0", written)
@@ -272,6 +211,11 @@ func TestKeyCannotListOrRevokeMorePowerfulKeys(t *testing.T) {
 	visible, err := f.KeysFor(t.Context(), caller)
 	if err != nil || len(visible) != 2 {
 		t.Errorf("KeysFor(limited key) = %v, %v, want 2 keys and no error", visible, err)
+	}
+	for _, k := range visible {
+		if k.ID != caller.KeyID && k.ID != weaker.ID {
+			t.Errorf("KeysFor(limited key) lists %s, want only itself, %s, and %s", k.ID, caller.KeyID, weaker.ID)
+		}
 	}
 	for id, want := range map[string]fault.Kind{
 		full.KeyID: fault.NotFound, otherProject.ID: fault.NotFound,
@@ -298,8 +242,8 @@ func TestRevokedKeyCannotCreateOrRevoke(t *testing.T) {
 		beforeCommit bool // revoke the key between the reads of the request and its commit
 		request      func(ctx context.Context, s *accounts.Service, caller auth.Principal, other string) error
 	}{
-		"create after the revocation":  {false, createSurvivor},
-		"create during the revocation": {true, createSurvivor},
+		"create after the revocation":  {false, createFullKey},
+		"create during the revocation": {true, createFullKey},
 		"revoke after the revocation":  {false, revokeOther},
 		"revoke during the revocation": {true, revokeOther},
 	} {
@@ -311,12 +255,12 @@ func TestRevokedKeyCannotCreateOrRevoke(t *testing.T) {
 			backend := &interruptedBackend{Backend: f.items}
 			s := f.newProcess(t, backend)
 			if _, err := s.Authenticate(t.Context(), text); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Authenticate(stolen key before its revocation) error = %v, want none", err)
 			}
 			f.now = f.now.Add(time.Second)
 			revoke := func() {
 				if err := f.RevokeKey(t.Context(), "acme", stolen.ID, false); err != nil {
-					t.Error(err)
+					t.Errorf("RevokeKey(stolen key) error = %v, want none", err)
 				}
 			}
 			if c.beforeCommit {
@@ -332,14 +276,14 @@ func TestRevokedKeyCannotCreateOrRevoke(t *testing.T) {
 				t.Errorf("request with a revoked key: error = %v, want %v", err, fault.Unauthenticated)
 			}
 			if remaining := f.listKeyIDs(t); len(remaining) != 2 {
-				t.Errorf("%d keys remain, want the two that are not revoked", len(remaining))
+				t.Errorf("Keys() after the revocation = %q, want the two keys that are not revoked", remaining)
 			}
 		})
 	}
 }
 
-func createSurvivor(ctx context.Context, s *accounts.Service, caller auth.Principal, _ string) error {
-	_, _, err := s.CreateKeyFor(ctx, caller, accounts.Spec{Label: "survivor", Permissions: auth.Full()})
+func createFullKey(ctx context.Context, s *accounts.Service, caller auth.Principal, _ string) error {
+	_, _, err := s.CreateKeyFor(ctx, caller, accounts.Spec{Label: "second", Permissions: auth.Full()})
 	return err
 }
 
@@ -374,7 +318,7 @@ func TestUseIsRecordedOncePerDay(t *testing.T) {
 			for _, s := range processes {
 				caller, err := s.Authenticate(t.Context(), text)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Authenticate() on day %d: error = %v, want none", day+1, err)
 				}
 				s.RecordUse(t.Context(), caller)()
 			}
@@ -385,7 +329,7 @@ func TestUseIsRecordedOncePerDay(t *testing.T) {
 			t.Errorf("Keys() = %+v, %v, want the key last used on %s and no error", all, err, want)
 		}
 		if backend.n != day+1 {
-			t.Errorf("%d writes on %d days, want one a day", backend.n, day+1)
+			t.Errorf("%d writes in %d days, want one a day", backend.n, day+1)
 		}
 		f.now = f.now.Add(24 * time.Hour)
 	}
@@ -466,7 +410,7 @@ func TestLegacyKeyIsListedAfterFirstUse(t *testing.T) {
 	}
 	f.now = f.now.Add(time.Second)
 	if err := f.RevokeKey(t.Context(), "acme", "akey_earlier", false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("RevokeKey(legacy key) error = %v, want none", err)
 	}
 	if _, err := f.newProcess(t, f.items).Authenticate(t.Context(), legacyKeyText); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("Authenticate(revoked legacy key) error = %v, want %v", err, fault.Unauthenticated)

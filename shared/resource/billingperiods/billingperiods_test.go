@@ -90,7 +90,7 @@ func expectedTable(t *testing.T, fill func(*fixture)) (want map[string]any, comm
 	fill(fx)
 	backend := &dyingBackend{Backend: fx.items, maxCommits: 1 << 30}
 	fx.run(fx.partsOver(backend))
-	return fx.table(), 1<<30 - int(backend.remaining())
+	return fx.table(), int(backend.commits.Load())
 }
 
 // fillTable creates subscriptions. Some of them are due, and one has many periods to record.
@@ -132,8 +132,6 @@ type dyingBackend struct {
 }
 
 var errProcessDied = errors.New("the process is gone")
-
-func (d *dyingBackend) remaining() int64 { return int64(d.maxCommits) - d.commits.Load() }
 
 // Transact implements store.Backend.
 func (d *dyingBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
@@ -210,7 +208,7 @@ func TestBrokenSubscriptionDoesNotBlockOthers(t *testing.T) {
 	}
 	setOpenPeriodStart(time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC))
 	if _, err := fx.engine(fx.parts).Resume(t.Context(), remaining[0].ID); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resume(%s) error = %v, want none", remaining[0].ID, err)
 	}
 	fx.sweep(fx.parts)
 	if got := fx.recordedPeriods(broken); len(fx.unfinishedOperations()) > 0 || len(fx.due()) > 0 || len(got) != 5 {
@@ -223,11 +221,11 @@ func TestBrokenSubscriptionDoesNotBlockOthers(t *testing.T) {
 type failingSubscriptions struct{}
 
 func (failingSubscriptions) Close(context.Context, store.Key, time.Time) ([]store.Write, bool, error) {
-	return nil, false, errors.New("no")
+	return nil, false, errors.New("simulated failure")
 }
 
 // TestTotalFailureStartsNoSeparateOperations checks that no separate operations start if all subscriptions fail. An
-// operation for each subscription would hide the common cause.
+// operation for each subscription would hide the common cause. After the repair, all subscriptions must be closed.
 func TestTotalFailureStartsNoSeparateOperations(t *testing.T) {
 	fx := newFixture(t)
 	for i := range 1200 { // enough that each of the 16 shards gets more than maxFailures subscriptions

@@ -103,10 +103,11 @@ func (fx *fixture) partsOver(b store.Backend) installation.Parts {
 	}
 }
 
+// noError fails the test if err is not nil.
 func (fx *fixture) noError(err error) {
 	fx.Helper()
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("error = %v, want none", err)
 	}
 }
 
@@ -117,7 +118,7 @@ func (fx *fixture) mustSubscribe(createdOn time.Time, renewal meter.Strategy, tr
 	return s
 }
 
-// run calls the hourly job and runs the operations that it begins.
+// run calls the hourly job and runs the operations that it begins. It returns their number.
 func (fx *fixture) run(p installation.Parts) (started int) {
 	fx.Helper()
 	started, err := billingperiods.Open(p).Begin(fx.Context(), p.Now())
@@ -141,7 +142,7 @@ func (fx *fixture) engine(p installation.Parts) *operation.Engine {
 	return e
 }
 
-// recordedPeriods returns the recorded periods of a subscription as text.
+// recordedPeriods returns the first days of the recorded periods of a subscription.
 func (fx *fixture) recordedPeriods(s metering.Subscription) (out []string) {
 	for key := range fx.items.Items() {
 		if from, ok := strings.CutPrefix(key.PK, "metering-history#"); ok && from == s.ID {
@@ -152,7 +153,7 @@ func (fx *fixture) recordedPeriods(s metering.Subscription) (out []string) {
 	return out
 }
 
-// table returns the contents of the table as text, without operations.
+// table returns the decoded items of the table by their keys, without operations.
 func (fx *fixture) table() map[string]any {
 	fx.Helper()
 	out := map[string]any{}

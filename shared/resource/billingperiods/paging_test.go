@@ -39,7 +39,7 @@ func TestEachSubscriptionOfShardIsClosedOnce(t *testing.T) {
 		q := metering.DueQuery(3, fx.now)
 		var writes []store.Write
 		for i := range count {
-			writes = append(writes, store.Put(store.KeyPrefix("looked-at").Key(fmt.Sprint(i)), map[string]string{
+			writes = append(writes, store.Put(store.KeyPrefix("test-subscription").Key(fmt.Sprint(i)), map[string]string{
 				"duePk": q.PK, "dueSk": fmt.Sprintf("2025-11-%02dT00:00:00.000Z#sbsc_%d", 1+i%28, i),
 			}))
 		}
@@ -48,8 +48,8 @@ func TestEachSubscriptionOfShardIsClosedOnce(t *testing.T) {
 			fx.noError(fx.parts.Table.Commit(t.Context(), writes[:n]...))
 			writes = writes[n:]
 		}
-		l := &recordingSubscriptions{calls: map[store.Key]int{}}
-		s := billingperiods.New(fx.parts.Table, l, fx.parts.Log)
+		subscriptions := &recordingSubscriptions{calls: map[store.Key]int{}}
+		s := billingperiods.New(fx.parts.Table, subscriptions, fx.parts.Log)
 		engine, err := operation.New(fx.parts.Table, s.Definitions(),
 			operation.Options{Now: fx.parts.Now, Random: fx.parts.Random, Log: fx.parts.Log})
 		fx.noError(err)
@@ -57,9 +57,9 @@ func TestEachSubscriptionOfShardIsClosedOnce(t *testing.T) {
 			t.Fatalf("Begin() = %d, %v, want 1 and no error", started, err)
 		}
 		fx.noError(engine.Sweep(t.Context()))
-		if len(l.calls) != count || l.total != count || len(fx.unfinishedOperations()) > 0 {
+		if len(subscriptions.calls) != count || subscriptions.total != count || len(fx.unfinishedOperations()) > 0 {
 			t.Errorf("Sweep() closes %d subscriptions in %d calls and leaves %d operations, want %d, %[4]d and 0",
-				len(l.calls), l.total, len(fx.unfinishedOperations()), count)
+				len(subscriptions.calls), subscriptions.total, len(fx.unfinishedOperations()), count)
 		}
 	}
 }

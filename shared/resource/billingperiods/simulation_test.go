@@ -21,8 +21,8 @@ import (
 const runs = 100
 
 // TestClosingSurvivesFailures checks that runs with failures of the workers and the table have the same result as a
-// run without failures. Every period is written once. Every subscription is changed equally often, as a counter and its
-// version show. Two calls of the job have begun operations, and a subscription is changed during the runs.
+// run without failures. Every period is written once. A counter and the versions of the subscriptions show that each
+// subscription is changed equally often. Two calls of the job have begun operations, and a subscription is changed during the runs.
 func TestClosingSurvivesFailures(t *testing.T) {
 	t.Parallel()
 	operationtest.Simulate(t, newScenario(t, false), runs)
@@ -68,6 +68,7 @@ func newScenario(t *testing.T, separate bool) func() operationtest.Scenario {
 		var changed store.Key
 		return operationtest.Scenario{
 			Definitions: func(w *operationtest.Worker) []operation.Definition {
+				// customer changes a subscription during the runs.
 				customer := operation.Definition{Kind: "customer", First: "change", States: map[string]operation.State{
 					"change": {
 						Next: operation.Succeed, MustSucceed: true,

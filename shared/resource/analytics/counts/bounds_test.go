@@ -142,7 +142,7 @@ func (c *Collector) namesInMemory(t *testing.T) (operations, callers int) {
 	return operations, callers
 }
 
-// countingBackend counts the requests to a table.
+// countingBackend counts the items that are read from a table, and the transactions with their writes.
 type countingBackend struct {
 	store.Backend
 	items, transactions, writes atomic.Int64 // atomic, because several goroutines use the table
@@ -165,8 +165,8 @@ func (c *countingBackend) Transact(ctx context.Context, token string, writes []s
 	return c.Backend.Transact(ctx, token, writes)
 }
 
-// TestReportReadsFewItems counts the items that a report reads after four gateways have counted calls for a long time.
-// Each gateway has also written in the last minute, which is not rolled up yet.
+// TestReportReadsFewItems checks that a report reads at most 100 items after four gateways have counted calls for a
+// long time. Each gateway has also written in the last minute, which is not rolled up yet.
 func TestReportReadsFewItems(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -191,7 +191,7 @@ func TestReportReadsFewItems(t *testing.T) {
 		backend := &countingBackend{Backend: fx.items}
 		r := NewReader(store.New(backend, store.Options{Random: fx.random, Now: fx.now}), fx.now)
 		if _, err := r.Statuses(t.Context(), shop.Name, window, allCallers); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Statuses(%s) error = %v, want none", window, err)
 		}
 		if backend.items.Load() > 100 {
 			t.Errorf("%s reads %d items, want at most 100", window, backend.items.Load())
@@ -220,7 +220,7 @@ func TestHighLoadNeedsFewWrites(t *testing.T) {
 			fx.drain(c)
 		}
 		if _, err := NewRollup(table, fx.now).Run(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Run() of a rollup: error = %v, want none", err)
 		}
 	}
 	if backend.writes.Load()*100 > calls {
@@ -259,6 +259,7 @@ func TestRareCallsAreWrittenImmediately(t *testing.T) {
 	fx.drain(c)
 	c.FlushWhenDue(t.Context())
 	if backend.transactions.Load() > before+1 {
-		t.Errorf("FlushWhenDue() without new calls: %d more writes, want at most 1", backend.transactions.Load()-before)
+		t.Errorf("Drain() and FlushWhenDue() without new calls: %d more writes, want at most 1",
+			backend.transactions.Load()-before)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestReportsMatchCalls counts with several gateways, with writes and rollups between the calls. It checks that the
-// report of each window contains exactly the window's calls.
+// report of each window contains exactly the window's calls, and that Recent returns the newest calls.
 func TestReportsMatchCalls(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -25,7 +25,7 @@ func TestReportsMatchCalls(t *testing.T) {
 			step := rapid.SampledFrom([]time.Duration{
 				0, time.Second, 4 * time.Minute, 50 * time.Minute, 20 * time.Hour,
 				9 * day,
-			}).Draw(rt, "later")
+			}).Draw(rt, "time step")
 			if step > time.Second { // no instance waits longer than writeInterval for its next write
 				for _, c := range instances {
 					fx.drain(c)
@@ -34,16 +34,16 @@ func TestReportsMatchCalls(t *testing.T) {
 			fx.time = fx.time.Add(step)
 			for range rapid.IntRange(0, 5).Draw(rt, "calls") {
 				fx.time = fx.time.Add(time.Millisecond)
-				c := newCall(rapid.SampledFrom([]string{"", "acme", "globex"}).Draw(rt, "by"),
+				c := newCall(rapid.SampledFrom([]string{"", "acme", "globex"}).Draw(rt, "consumer"),
 					rapid.SampledFrom([]int{200, 404, 500}).Draw(rt, "status"), fx.time)
-				instances[rapid.IntRange(0, 2).Draw(rt, "at")].Call(c)
+				instances[rapid.IntRange(0, 2).Draw(rt, "instance")].Call(c)
 				all = append(all, c)
 			}
-			switch rapid.IntRange(0, 5).Draw(rt, "then") {
+			switch rapid.IntRange(0, 5).Draw(rt, "action") {
 			case 0:
 				fx.rollup()
 			case 1, 2:
-				fx.drain(instances[rapid.IntRange(0, 2).Draw(rt, "writes")])
+				fx.drain(instances[rapid.IntRange(0, 2).Draw(rt, "instance that writes")])
 			}
 		}
 		for _, c := range instances {
@@ -57,7 +57,7 @@ func TestReportsMatchCalls(t *testing.T) {
 				total, details := expectedReport(window, fx.time, all)
 				got := fx.statuses(window, allCallers)
 				if formatCounts(got.Totals) != total || formatCounts(got.Details) != details {
-					rt.Fatalf("%s with rollup %v: got\n%s\n%s\nwant\n%s\n%s", window, rolledUp, formatCounts(got.Totals),
+					rt.Fatalf("Statuses(%s) with rollup %v: got\n%s\n%s\nwant\n%s\n%s", window, rolledUp, formatCounts(got.Totals),
 						formatCounts(got.Details), total, details)
 				}
 			}
@@ -101,7 +101,7 @@ func TestWindowsHaveNoGaps(t *testing.T) {
 			total, details := expectedReport(window, fx.time, all)
 			if got := fx.statuses(window, allCallers); formatCounts(got.Totals) != total ||
 				formatCounts(got.Details) != details {
-				t.Errorf("%s at %s: got\n%s\n%s\nwant\n%s\n%s", window, fx.time, formatCounts(got.Totals),
+				t.Errorf("Statuses(%s) at %s: got\n%s\n%s\nwant\n%s\n%s", window, fx.time, formatCounts(got.Totals),
 					formatCounts(got.Details),
 					total, details)
 			}
@@ -219,10 +219,10 @@ func TestReportOfOneConsumer(t *testing.T) {
 		}
 		acme := Callers{Names: []string{"acme", "nobody"}}
 		if got := formatCounts(fx.statuses(LastHour, acme).Totals); got != "acme 2 [{201 1} {204 1}]\n" {
-			t.Errorf("statuses of acme = %q, want acme with 2 calls: 201 and 204", got)
+			t.Errorf("statuses of acme with rollup %t = %q, want acme with 2 calls: 201 and 204", rolledUp, got)
 		}
 		if got := fx.recent(acme, 20); len(got) != 2 || got[0].Consumer != "acme" || got[1].Consumer != "acme" {
-			t.Errorf("Recent(acme) = %v, want 2 calls of acme", got)
+			t.Errorf("Recent(acme) with rollup %t = %v, want 2 calls of acme", rolledUp, got)
 		}
 	}
 }
@@ -253,7 +253,12 @@ func TestNewestCallsAreRetained(t *testing.T) {
 		}
 		slices.SortFunc(all, func(a, b analytics.Call) int { return a.At.Compare(b.At) })
 		if got, want := fx.recent(allCallers, maxRecent), newestCalls(fx.time, all, maxRecent); !slices.Equal(got, want) {
-			t.Errorf("Recent() with rollup %v: %d calls, want the newest %d", rolledUp, len(got), len(want))
+			i := 0
+			for i < min(len(got), len(want)) && got[i] == want[i] {
+				i++
+			}
+			t.Errorf("Recent() with rollup %v: %d calls, want the newest %d; from call %d on they are %v, want %v",
+				rolledUp, len(got), len(want), i, got[i:min(i+2, len(got))], want[i:min(i+2, len(want))])
 		}
 	}
 }
@@ -296,7 +301,7 @@ func TestRowsWithoutPolicyAreRead(t *testing.T) {
 		}
 		got, err := p.unpack()
 		if err != nil || len(got) != 1 || got[0].Policy != want || got[0].Route != "/a" {
-			t.Errorf("unpack(%s) = %v, %v, want one call of /a with policy %v", text, got, err, want)
+			t.Errorf("unpack(%s) = %v, %v, want one call of /a with policy %q", text, got, err, want)
 		}
 	}
 	if got, err := (packedCalls{Names: []string{"a"}, Calls: [][6]int64{{0, 0, 0, 200, 1000, 3}}}).unpack(); err == nil {

@@ -51,7 +51,7 @@ func (fx *fixture) collectorOver(table *store.Table) *Collector {
 func (fx *fixture) drain(c *Collector) {
 	fx.Helper()
 	if err := c.Drain(fx.Context()); err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("Drain() error = %v, want none", err)
 	}
 }
 
@@ -59,7 +59,7 @@ func (fx *fixture) rollup() (added int) {
 	fx.Helper()
 	added, err := NewRollup(fx.table, fx.now).Run(fx.Context())
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("Run() of a rollup: error = %v, want none", err)
 	}
 	return added
 }
@@ -70,7 +70,7 @@ func (fx *fixture) statuses(window Window, callers Callers) Statuses {
 	fx.Helper()
 	s, err := fx.reader().Statuses(fx.Context(), shop.Name, window, callers)
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("Statuses(%s) error = %v, want none", window, err)
 	}
 	return s
 }
@@ -79,7 +79,7 @@ func (fx *fixture) operations(window Window) Operations {
 	fx.Helper()
 	o, err := fx.reader().Operations(fx.Context(), shop.Name, window)
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("Operations(%s) error = %v, want none", window, err)
 	}
 	return o
 }
@@ -88,7 +88,7 @@ func (fx *fixture) recent(callers Callers, limit int) []RecentCall {
 	fx.Helper()
 	calls, err := fx.reader().Recent(fx.Context(), shop.Name, callers, limit)
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("Recent() error = %v, want none", err)
 	}
 	return calls
 }

@@ -24,6 +24,7 @@ type process struct {
 	stop  func() // ends the process like SIGTERM, after the last response
 }
 
+// startProcess starts a process whose Collector writes to items with Run.
 func startProcess(t *testing.T, items store.Backend) process {
 	table := storetest.NewWithBackend(t, items, storetest.Clock(time.Now), storetest.Backoff(store.Backoff))
 	c := New(Options{Table: table, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler)})
@@ -44,7 +45,7 @@ func (p process) countCalls(t *testing.T) (n int64) {
 	t.Helper()
 	got, err := NewReader(p.table, time.Now).Statuses(t.Context(), shop.Name, LastHour, allCallers)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Statuses(%s) error = %v, want none", LastHour, err)
 	}
 	for _, c := range got.Totals {
 		n += c.Calls
@@ -62,7 +63,7 @@ func TestCallsAreVisibleWithinTwentySeconds(t *testing.T) {
 			p.Call(newCall("acme", 200, time.Now()))
 			if i%50 == 49 {
 				if _, err := NewRollup(p.table, time.Now).Run(t.Context()); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Run() of a rollup after call %d: error = %v, want none", i+1, err)
 				}
 			}
 			time.Sleep(20 * time.Second)
@@ -191,7 +192,7 @@ func TestLongOutageIsLogged(t *testing.T) {
 		time.Sleep(retryWindow + time.Second)
 		c.Call(newCall("globex", 200, time.Now()))
 		if err := c.Drain(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Drain() after the outage: error = %v, want none", err)
 		}
 		if !strings.Contains(log.String(), "requests=2") {
 			t.Errorf("log = %s, want requests=2", &log)

@@ -187,7 +187,7 @@ func TestSteadyNamesEventuallyDisplaceOldNames(t *testing.T) {
 }
 
 // nameModel draws tallies of calls and operations, and keeps their exact counts. capacity is the capacity of a row, and
-// names the number of names to draw from. exact are the counts by name, and total is their sum.
+// names is the number of the last name to draw from. exact are the counts by name, and total is their sum.
 type nameModel struct {
 	*rapid.T
 	capacity, names int
@@ -222,15 +222,16 @@ func (nm *nameModel) trimAndReload(t *tally) *tally {
 	t.trimCallers(nm.capacity)
 	data, err := packTally(t)
 	if err != nil {
-		nm.Fatal(err)
+		nm.Fatalf("packTally() error = %v, want none", err)
 	}
 	if t, err = unpackTally(data); err != nil {
-		nm.Fatal(err)
+		nm.Fatalf("unpackTally() error = %v, want none", err)
 	}
 	return t
 }
 
-// checkFrequent checks that got contains the frequent names and counts all other names under Other.
+// checkFrequent checks that got has no more names than its capacity, that its counts have the exact sum, and that the
+// count of each name is too low by at most the allowed share. So a name above this share must be in got.
 func (nm *nameModel) checkFrequent(got *tally) {
 	half := int64(nm.capacity+1) / 2
 	if len(got.operations) > nm.capacity || len(got.calls) > nm.capacity {
@@ -253,9 +254,9 @@ func (nm *nameModel) checkFrequent(got *tally) {
 		if m := got.operations[operation{name, "query"}]; m != nil {
 			operations = m.count
 		}
-		for _, c := range []int64{operations, calls} {
+		for kind, c := range map[string]int64{"operations": operations, "calls": calls} {
 			if c > n || (n-c)*(half+1) > nm.total {
-				nm.Fatalf("tally counts %s %d times, want %d or up to %d less", name, c, n, nm.total/(half+1))
+				nm.Fatalf("tally counts %d %s of %s, want %d or up to %d less", c, kind, name, n, nm.total/(half+1))
 			}
 		}
 	}
@@ -416,9 +417,11 @@ func TestBusyIntervalsDoNotDisplaceOthers(t *testing.T) {
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("pending() = %d rows, %v, want 1 row and no error", len(pending), err)
 	}
+	if n := len(pending[0].intervals); n != intervals {
+		t.Fatalf("pending row has %d intervals, want %d", n, intervals)
+	}
 	for _, s := range pending[0].intervals {
-		busy := time.Unix(s.start, 0).Sub(fx.time)/finest.duration%2 != 0
-		n := len(s.operations)
+		busy, n := time.Unix(s.start, 0).Sub(fx.time)/finest.duration%2 != 0, len(s.operations)
 		if !busy && n != known {
 			t.Errorf("quiet interval has %d operations, want %d", n, known)
 		}

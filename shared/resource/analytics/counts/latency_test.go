@@ -126,8 +126,8 @@ func TestOperationsAreDistinguishedByNameAndType(t *testing.T) {
 	}
 }
 
-// TestRefusedRequestsHaveNoResolverLatency tests requests that a policy refuses. With a latency of 0, they would make
-// resolvers look fast.
+// TestRefusedRequestsHaveNoResolverLatency checks that requests that a policy refuses do not count for the latencies of
+// resolvers. With a latency of 0, they would make resolvers look fast.
 func TestRefusedRequestsHaveNoResolverLatency(t *testing.T) {
 	fx := newFixture(t)
 	c := fx.collector()
@@ -144,6 +144,9 @@ func TestRefusedRequestsHaveNoResolverLatency(t *testing.T) {
 	if p := got.Totals.Resolver.P50; got.Totals.Operations != 21 || p < 78_400*time.Microsecond ||
 		p > 81_600*time.Microsecond {
 		t.Errorf("totals = %+v, want 21 operations and a resolver P50 of 80ms, within 2 %%", got.Totals)
+	}
+	if n := got.countOf("Refused"); n != 20 {
+		t.Errorf("report counts Refused %d times, want 20", n)
 	}
 	for _, o := range got.Each {
 		if o.Name == "Refused" && o.Resolver != (Latency{}) {

@@ -62,8 +62,8 @@ func TestLongNamesDoNotBlockWrites(t *testing.T) {
 	}
 }
 
-// TestConcurrentStreamEndsKeepIntervals ends calls that began at many different times at once. Current calls must still
-// count in the current interval, and the other calls in intervals close to their own.
+// TestConcurrentStreamEndsKeepIntervals ends calls at the same time that began in each of the last 20 hours. Current
+// calls must still count in the current interval, and all other calls in the last 24 hours.
 func TestConcurrentStreamEndsKeepIntervals(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -100,7 +100,7 @@ func TestConcurrentStreamEndsKeepIntervals(t *testing.T) {
 	}
 }
 
-// TestComplexitySumSaturates checks that sums do not overflow.
+// TestComplexitySumSaturates checks that the sum of complexities does not overflow.
 func TestComplexitySumSaturates(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -140,7 +140,8 @@ func TestExtremeLatencyDoesNotHideOthers(t *testing.T) {
 	}
 }
 
-// TestCallersInMemoryAreBounded checks the number of callers in memory after many of them were counted without a write.
+// TestCallersInMemoryAreBounded checks that the number of callers in memory is limited after many of them were counted
+// without a write, and that no call is lost.
 func TestCallersInMemoryAreBounded(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
@@ -170,7 +171,8 @@ func TestCallersInMemoryAreBounded(t *testing.T) {
 	}
 }
 
-// TestRollupOfStreamsOverManyDays ends calls that began on many days at once. Their rollup must still fit into a transaction.
+// TestRollupOfStreamsOverManyDays ends calls at the same time that began in each of the last 200 hours. Their rollup
+// must still fit into a transaction. Recent must have only the calls of the last 24 hours.
 func TestRollupOfStreamsOverManyDays(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// TestReportWithManyGatewaysReadsFewItems counts the items that a report reads, after 200 gateways have written at the
-// same times in an hour without a rollup.
+// TestReportWithManyGatewaysReadsFewItems checks that a report reads at most 100 items, after 200 gateways have written
+// at the same times in an hour without a rollup.
 func TestReportWithManyGatewaysReadsFewItems(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -63,7 +63,7 @@ func TestReportWithManyGatewaysReadsFewItems(t *testing.T) {
 			})
 		}
 		if err := group.Wait(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Drain() in round %d: error = %v, want none", round, err)
 		}
 	}
 	for _, window := range []Window{LastHour, Last24Hours, Last7Days, Last30Days, LastThreeMonths} {
@@ -71,7 +71,7 @@ func TestReportWithManyGatewaysReadsFewItems(t *testing.T) {
 		r := NewReader(store.New(backend, store.Options{Random: fx.random, Now: fx.now}), fx.now)
 		got, err := r.Statuses(t.Context(), shop.Name, window, allCallers)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Statuses(%s) error = %v, want none", window, err)
 		}
 		if backend.items.Load() > 100 || backend.items.Load() < bucketCount {
 			t.Errorf("%s reads %d items, want %d to 100", window, backend.items.Load(), bucketCount)
@@ -90,7 +90,8 @@ func TestReportWithManyGatewaysReadsFewItems(t *testing.T) {
 	}
 }
 
-// TestReportReadsFewItemsAtAllTimes checks the number of rows that a report reads, at all times of a week.
+// TestReportReadsFewItemsAtAllTimes computes how many items a report reads, and checks that there are at most 100, at
+// all times of a week.
 func TestReportReadsFewItemsAtAllTimes(t *testing.T) {
 	t.Parallel()
 	for _, w := range []Window{LastHour, Last24Hours, Last7Days, Last30Days, LastThreeMonths} {
@@ -116,8 +117,8 @@ func TestReportReadsFewItemsAtAllTimes(t *testing.T) {
 	}
 }
 
-// TestMergedRowsStayBelowMaxSize merges unlimited numbers of callers and operations, at all times of a day, while no
-// rollup runs. It also checks that transactions stay below the table's limit.
+// TestMergedRowsStayBelowMaxSize merges many more callers and operations than a row can keep, at all times of a day,
+// while no rollup runs. It checks the sizes of rows and transactions, and that no call or operation is lost.
 func TestMergedRowsStayBelowMaxSize(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
@@ -157,10 +158,10 @@ func TestMergedRowsStayBelowMaxSize(t *testing.T) {
 	}
 	newest := fx.recent(allCallers, maxRecent)
 	if len(newest) == 0 || newest[0].At.Before(fx.time.Truncate(time.Millisecond)) {
-		t.Errorf("Recent() = %d calls from before %s, want the newest call first", len(newest), fx.time)
+		t.Errorf("Recent() = %v, want the call of %s first", newest[:min(len(newest), 1)], fx.time)
 	}
 	if _, err := NewRollup(table, fx.now).Run(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Run() of a rollup: error = %v, want none", err)
 	}
 	if recorder.bytes > maxBytes || recorder.bytes < maxBytes/4 {
 		t.Errorf("largest transaction = %d bytes, want %d to %d", recorder.bytes, maxBytes/4, maxBytes)
@@ -198,7 +199,8 @@ func TestMergedRowsKeepTheirIntervals(t *testing.T) {
 }
 
 // TestUnreadableRowDoesNotBlockOthers tests a row that this release cannot read, for
-// example one of a later release. The row stays unchanged, and other rows are written.
+// example one of a later release. The row stays unchanged, and other rows are written. If all
+// rows of a deployment are unreadable, its new calls are lost, and the loss is logged.
 func TestUnreadableRowDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -280,7 +282,7 @@ func TestRollupSucceedsUnderLoad(t *testing.T) {
 			changes++
 			if err := fx.table.Commit(t.Context(),
 				store.Update(key, store.Set(store.At("version"), fmt.Sprint("meanwhile", changes)))); err != nil {
-				t.Error(err)
+				t.Errorf("changing the row %v: error = %v, want none", key, err)
 			}
 		},
 	}
@@ -321,7 +323,7 @@ func TestUnreadableRowsDoNotStarveOthers(t *testing.T) {
 type contendedBackend struct {
 	store.Backend
 	afterRead func()
-	remaining int
+	remaining int // number of further reads after which afterRead is called
 }
 
 func (c *contendedBackend) Read(ctx context.Context, keys []store.Key) ([]store.Item, error) {

@@ -52,7 +52,9 @@ func TestCallsWithFutureTimestampsAreCounted(t *testing.T) {
 	}
 }
 
-// TestRollupStaysWithinTransactionLimit also counts the rows with single calls, which can be as large as the other rows.
+// TestRollupStaysWithinTransactionLimit checks that the transaction of a rollup has at most maxRollupRows target rows,
+// including the rows with single calls, which can be as large as the other rows. Only the first source row may need
+// more.
 func TestRollupStaysWithinTransactionLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 27, 23, 0, 0, 0, time.UTC)

@@ -17,7 +17,7 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-var onlySeed = flag.Uint64("seed", 0, "the one seed that the simulation plays, 0 for all")
+var onlySeed = flag.Uint64("seed", 0, "the only seed that the simulation runs, 0 for all")
 
 // runs is the number of seeds that `make test` runs. Seed 30 finds the rarest of the planted defects below.
 const runs = 200
@@ -30,7 +30,7 @@ func TestEveryCallCountsOnce(t *testing.T) {
 	t.Parallel()
 	if *onlySeed > 0 {
 		if err := newSimulation(t, *onlySeed, defect{}).run(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("seed %d: %v", *onlySeed, err)
 		}
 		return
 	}
@@ -93,11 +93,12 @@ type simulation struct {
 	failed  error
 }
 
+// instance is a Collector of one process.
 type instance struct {
 	*Collector
 	calls []string // the names of calls that may not be in the table yet
-	dead  bool
-	busy  bool
+	dead  bool     // whether the process has died
+	busy  bool     // whether a write is running
 }
 
 // faultyTable is one process's access to the table. It fails after the process has died.
@@ -147,15 +148,15 @@ func (s *simulation) run() error {
 	for _, rolledUp := range []bool{false, true} {
 		if rolledUp {
 			if err := s.rollup(s.table); err != nil {
-				return err
+				return fmt.Errorf("rollup after the failures have ended: %w", err)
 			}
 			if remaining, err := s.reader().pending(s.Context(), shop.Name); err != nil || len(remaining) > 0 {
-				return fmt.Errorf("%d rows are left, %w", len(remaining), err)
+				return fmt.Errorf("pending() after the last rollup = %d rows, %v, want 0 and no error", len(remaining), err)
 			}
 		}
 		for _, w := range []Window{LastHour, Last24Hours, Last7Days, Last30Days, LastThreeMonths} {
 			if err := s.check(s.table, w); err != nil {
-				return fmt.Errorf("in the end, of %s: %w", w, err)
+				return fmt.Errorf("final report of %s: %w", w, err)
 			}
 		}
 	}
@@ -166,7 +167,7 @@ func (s *simulation) run() error {
 func (s *simulation) retry(i *instance) error {
 	i.table = s.table
 	if err := i.Drain(s.Context()); err != nil {
-		return err
+		return fmt.Errorf("Drain() after the failures have ended: %w", err)
 	}
 	s.markWritten(i)
 	return nil
@@ -281,21 +282,23 @@ func (s *simulation) check(table *store.Table, w Window) error {
 	return nil
 }
 
-func (s *simulation) compare(before []string, got Statuses, last bool) error {
+// compare compares a report with the calls that were written before it. Only the final reports, without
+// concurrent actions, must not have more calls than were written or are uncertain.
+func (s *simulation) compare(before []string, got Statuses, final bool) error {
 	total := map[string]int64{}
 	for _, c := range got.Totals {
 		total[c.Consumer] = c.Calls
 		if c.Calls != 1 {
-			return fmt.Errorf("the call %s counts %d times", c.Consumer, c.Calls)
+			return fmt.Errorf("the call %s counts %d times, want 1", c.Consumer, c.Calls)
 		}
 	}
 	for _, name := range before {
 		if total[name] == 0 {
-			return fmt.Errorf("the call %s is lost", name)
+			return fmt.Errorf("the call %s counts 0 times, want 1", name)
 		}
 	}
-	if last && len(total) > len(s.written)+len(s.uncertain) {
-		return fmt.Errorf("%d calls are counted, of %d", len(total), len(s.written)+len(s.uncertain))
+	if final && len(total) > len(s.written)+len(s.uncertain) {
+		return fmt.Errorf("%d calls are counted, want at most %d", len(total), len(s.written)+len(s.uncertain))
 	}
 	return nil
 }

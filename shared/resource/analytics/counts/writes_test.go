@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// sizeRecorder records the size of the largest transaction.
+// sizeRecorder records the maximum size of transactions, in bytes and in writes.
 type sizeRecorder struct {
 	store.Backend
 	mu            sync.Mutex
@@ -30,8 +30,8 @@ func (r *sizeRecorder) Transact(ctx context.Context, token string, writes []stor
 	return r.Backend.Transact(ctx, token, writes)
 }
 
-// TestTransactionsStayBelowTableLimit records the size of each transaction while the counts of 60 deployments are
-// written. Each deployment has hundreds of callers with long names.
+// TestTransactionsStayBelowTableLimit checks that the largest transaction has at most 4 MB, DynamoDB's limit, while the
+// counts of 60 deployments are written. Each deployment has hundreds of callers with long names.
 func TestTransactionsStayBelowTableLimit(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
@@ -81,7 +81,8 @@ func TestOneRunRollsUpAllRows(t *testing.T) {
 		r := NewRollup(fx.table, fx.now)
 		r.maxRows = maxRows
 		if n, err := r.Run(t.Context()); n != bucketCount || err != nil {
-			t.Errorf("Run() = %d rows, %v, want %d rows and no error", n, err, bucketCount)
+			t.Errorf("Run() with at most %d rows per transaction = %d rows, %v, want %d rows and no error",
+				maxRows, n, err, bucketCount)
 		}
 	}
 	for _, name := range []string{"a", shop.Name, "z"} {
@@ -99,7 +100,8 @@ func TestOneRunRollsUpAllRows(t *testing.T) {
 	}
 }
 
-// TestDetailsAreBounded counts maxCallers callers in each of 20 hours: more than a response may contain.
+// TestDetailsAreBounded counts maxCallers callers in each of 20 hours: more than a response may contain. The details
+// must be limited, and their sum must contain all calls.
 func TestDetailsAreBounded(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -116,7 +118,7 @@ func TestDetailsAreBounded(t *testing.T) {
 	}
 	details := fx.statuses(Last24Hours, allCallers).Details
 	if len(details) > maxDetails+20 || len(details) < maxDetails {
-		t.Errorf("%d details, want %d to %d", len(details), maxDetails, maxDetails+20)
+		t.Errorf("Statuses() has %d details, want %d to %d", len(details), maxDetails, maxDetails+20)
 	}
 	for _, count := range details {
 		calls -= count.Calls
@@ -141,7 +143,8 @@ func (b *interruptedBackend) Query(ctx context.Context, q store.Query) ([]store.
 	return items, next, err
 }
 
-// TestRecentCallsAreListedOnceDuringRollup runs a rollup while the calls are read.
+// TestRecentCallsAreListedOnceDuringRollup runs a rollup while the calls are read, and checks that Recent still returns
+// three calls.
 func TestRecentCallsAreListedOnceDuringRollup(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
