@@ -20,9 +20,10 @@ import (
 // runs is the number of seeds of `make test`: with GATEWRIGHT_SIMULATIONS=100 it is 10,000.
 const runs = 100
 
-// TestClosingSurvivesFailures checks that runs with failures of the workers and the table have the same result as a
-// run without failures. Every period is written once. A counter and the versions of the subscriptions show that each
-// subscription is changed equally often. Two calls of the job have begun operations, and a subscription is changed during the runs.
+// TestClosingSurvivesFailures checks that runs with failures of the workers and the table have the same result as a run
+// without failures. Every period is written once. A counter and the versions of the subscriptions show that each
+// subscription is changed equally often. Two calls of the job have begun operations, and a subscription is changed
+// during the runs.
 func TestClosingSurvivesFailures(t *testing.T) {
 	t.Parallel()
 	operationtest.Simulate(t, newScenario(t, false), runs)

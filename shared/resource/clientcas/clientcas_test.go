@@ -24,6 +24,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/clientcas"
 )
 
+// fixture is a Service with a table in memory. A test sets the clock now.
 type fixture struct {
 	*testing.T
 	*clientcas.Service
@@ -67,7 +68,7 @@ func (fx *fixture) create(name, text string) clientcas.CA {
 	fx.Helper()
 	ca, err := fx.Create(fx.request(), owner(), clientcas.CreateInput{Name: name, Certificate: text})
 	if err != nil {
-		fx.Fatal(err)
+		fx.Fatalf("Create(%s) error = %v, want none", name, err)
 	}
 	return ca
 }
@@ -121,7 +122,7 @@ func TestDuplicateCertificateIsRefusedInAnyEncoding(t *testing.T) {
 		t.Errorf("Create(partners) in another account: error = %v, want none", err)
 	}
 	if err := fx.Delete(fx.request(), owner(), created.ID); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Delete(partners) error = %v, want none", err)
 	}
 	fx.create("partners", text)
 }
@@ -134,7 +135,9 @@ func TestCANamesAreValidAndUnique(t *testing.T) {
 		strings.Repeat("a", 121),
 	} {
 		_, err := fx.Create(fx.request(), owner(), clientcas.CreateInput{Name: name, Certificate: text})
-		faulttest.Check(t, err, fault.Invalid, "name")
+		if faulttest.Check(t, err, fault.Invalid, "name"); t.Failed() {
+			t.Fatalf("Create(name %q) does not fail as wanted", name)
+		}
 	}
 	created := fx.create(strings.Repeat("a", 120), text)
 	other := fx.create("$_9", pkitest.CA(t, "Other", fx.now).PEM())
@@ -171,7 +174,9 @@ func TestUnknownCAIsNotFound(t *testing.T) {
 	for _, id := range []string{"", "mtlsca_0", "partners", "mtlsca_0123456789ABCDEFGHIJKLMN", strings.Repeat("a", 5000)} {
 		faulttest.Check(t, fx.Delete(fx.request(), owner(), id), fault.NotFound, "")
 		_, err := fx.Rename(fx.request(), owner(), id, "a")
-		faulttest.Check(t, err, fault.NotFound, "")
+		if faulttest.Check(t, err, fault.NotFound, ""); t.Failed() {
+			t.Fatalf("Delete(%.40q) or Rename(%.40[1]q) does not fail as wanted", id)
+		}
 	}
 }
 
@@ -193,7 +198,7 @@ func TestConcurrentCreatesRespectLimit(t *testing.T) {
 				case fault.Is(err, fault.Forbidden):
 					refused.Add(1)
 				default:
-					t.Error(err)
+					t.Errorf("Create(ca_%d) error = %v, want none or %v", k, err, fault.Forbidden)
 				}
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"github.com/gatewright/gatewright/shared/base/pki"
 )
 
-// Trustable reports whether the CA is valid for an account.
+// Trustable reports whether an account can upload the CA.
 func Trustable(c *x509.Certificate, now time.Time) bool {
 	_, problem := pki.ReadCA(string(pem.EncodeToMemory(&pem.Block{Type: pki.CertificateBlock, Bytes: c.Raw})), now)
 	return problem == ""

@@ -29,19 +29,23 @@ type caGenerator struct {
 	cas  []issuedCert
 }
 
+// issuedCert is a certificate with its private key.
 type issuedCert struct {
 	*x509.Certificate
 	key crypto.Signer
 }
 
+// chance returns true in this percentage of the draws.
 func (g *caGenerator) chance(percent int, label string) bool {
 	return rapid.IntRange(0, 99).Draw(g.T, label) >= 100-percent
 }
 
+// key draws one of the keys.
 func (g *caGenerator) key() crypto.Signer {
 	return g.keys[rapid.IntRange(0, len(g.keys)-1).Draw(g.T, "key")]
 }
 
+// issue draws a certificate of a CA or a client, which an earlier CA or its own key has signed.
 func (g *caGenerator) issue(name string, ca bool) issuedCert {
 	day := 24 * time.Hour
 	template := &x509.Certificate{
@@ -68,7 +72,7 @@ func (g *caGenerator) issue(name string, ca bool) issuedCert {
 	if g.chance(30, "extended use") {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{rapid.SampledFrom([]x509.ExtKeyUsage{
 			x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageAny,
-		}).Draw(g.T, "for")}
+		}).Draw(g.T, "which extended use")}
 	}
 	if g.chance(5, "another use") {
 		template.KeyUsage = x509.KeyUsageKeyEncipherment
@@ -80,7 +84,7 @@ func (g *caGenerator) issue(name string, ca bool) issuedCert {
 	}
 	key := g.key()
 	signer := issuedCert{template, key}
-	if len(g.cas) > 0 && !g.chance(20, "by itself") {
+	if len(g.cas) > 0 && !g.chance(20, "self-signed") {
 		signer = g.cas[rapid.IntRange(0, len(g.cas)-1).Draw(g.T, "signer")]
 	}
 	if g.chance(5, "with a wrong key") {
@@ -91,17 +95,18 @@ func (g *caGenerator) issue(name string, ca bool) issuedCert {
 	parent.PublicKey = nil
 	der, err := x509.CreateCertificate(rand.Reader, template, &parent, key.Public(), signer.key)
 	if err != nil {
-		g.Fatal(err)
+		g.Fatalf("CreateCertificate(%s) error = %v, want none", name, err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		g.Fatal(err)
+		g.Fatalf("ParseCertificate(%s) error = %v, want none", name, err)
 	}
 	return issuedCert{cert, key}
 }
 
-// TestVerdictsMatchX509 compares verdicts with those of crypto/x509 for a client's complete chain. The package has two
-// additional rules, which the test applies below.
+// TestVerdictsMatchX509 compares verdicts with those of crypto/x509 for the chains that clients send. The test applies
+// two additional rules of the package. An intermediate with the name of a known CA is ignored, unless it is signed by a
+// certificate with the same name. The certificate of a client must allow signatures (pki.CanSign).
 func TestVerdictsMatchX509(t *testing.T) {
 	fx := newFixture(t)
 	var keys []crypto.Signer
@@ -114,25 +119,25 @@ func TestVerdictsMatchX509(t *testing.T) {
 	}
 	verdicts := map[bool]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		f := &caGenerator{T: rt, keys: keys, now: fx.now}
+		g := &caGenerator{T: rt, keys: keys, now: fx.now}
 		for range rapid.IntRange(1, 8).Draw(rt, "CAs") {
-			f.cas = append(f.cas, f.issue(fmt.Sprint("CA ", rapid.IntRange(0, 3).Draw(rt, "name")), true))
+			g.cas = append(g.cas, g.issue(fmt.Sprint("CA ", rapid.IntRange(0, 3).Draw(rt, "name")), true))
 		}
-		client := f.issue("client", false)
+		client := g.issue("client", false)
 		var roots, sent []*x509.Certificate
-		for _, ca := range f.cas {
-			if f.chance(30, "known") && clientcas.Trustable(ca.Certificate, fx.now) {
+		for _, ca := range g.cas {
+			if g.chance(30, "known") && clientcas.Trustable(ca.Certificate, fx.now) {
 				roots = append(roots, ca.Certificate)
 			}
-			if f.chance(80, "sent") {
+			if g.chance(80, "sent") {
 				sent = append(sent, ca.Certificate)
 			}
 		}
 		for i := range sent {
-			k := rapid.IntRange(0, i).Draw(rt, "place")
+			k := rapid.IntRange(0, i).Draw(rt, "swap with")
 			sent[i], sent[k] = sent[k], sent[i]
 		}
-		if f.chance(10, "a CA for a client") && len(sent) > 0 {
+		if g.chance(10, "a CA for a client") && len(sent) > 0 {
 			client.Certificate = sent[0]
 		}
 		options := x509.VerifyOptions{

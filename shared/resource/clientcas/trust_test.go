@@ -76,13 +76,14 @@ func TestOnlyClientsOfAccountCAsAreTrusted(t *testing.T) {
 			c.KeyUsage = x509.KeyUsageKeyEncipherment
 		})), false},
 		{"a CA's certificate", chainOf(ca), false},
-		{"nothing", nil, false},
+		{"no certificates", nil, false},
 	}
 	for _, tt := range tests {
 		for range 2 { // the second verdict is cached
 			if err := trust.Verify(t.Context(), "a-1", tt.chain); (err == nil) != tt.want ||
 				err != nil && !fault.Is(err, fault.Unauthenticated) {
-				t.Errorf("Verify(a-1, %s) error = %v, want trusted %t, or else %v", tt.name, err, tt.want, fault.Unauthenticated)
+				t.Errorf("Verify(a-1, %s) error = %v, want trusted = %t (%v if false)",
+					tt.name, err, tt.want, fault.Unauthenticated)
 			}
 			if err := trust.Verify(t.Context(), "a-2", tt.chain); !fault.Is(err, fault.Unauthenticated) {
 				t.Errorf("Verify(a-2, %s) error = %v, want %v", tt.name, err, fault.Unauthenticated)
@@ -98,12 +99,12 @@ func TestCachedVerdictExpiresWithCertificates(t *testing.T) {
 	middle := ca.Intermediate(t, "Middle", fx.now, func(c *pkitest.Template) { c.NotAfter = fx.now.Add(time.Minute) })
 	client := middle.Client(t, "client", fx.now)
 	trust := fx.trust()
-	first := fx.now
+	start := fx.now
 	for _, c := range []struct {
 		second int
 		want   bool
 	}{{0, true}, {59, true}, {61, false}} {
-		fx.now = first.Add(time.Duration(c.second) * time.Second)
+		fx.now = start.Add(time.Duration(c.second) * time.Second)
 		if err := trust.Verify(t.Context(), "a-1", chainOf(client, middle)); (err == nil) != c.want {
 			t.Errorf("Verify() after %d s: error = %v, want trusted %t", c.second, err, c.want)
 		}
@@ -118,10 +119,10 @@ func TestDeletedCAIsRefusedWithinFiveSeconds(t *testing.T) {
 	trust := fx.trust()
 	verify := func() error { return trust.Verify(t.Context(), "a-1", client) }
 	if err := verify(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Verify() before the deletion: error = %v, want none", err)
 	}
 	if err := fx.Delete(fx.request(), owner(), created.ID); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Delete(%s) error = %v, want none", created.ID, err)
 	}
 	for range 4 {
 		fx.now = fx.now.Add(time.Second)
@@ -141,7 +142,7 @@ func TestDeletedCAIsRefusedWithinFiveSeconds(t *testing.T) {
 type unavailableBackend struct{ store.Backend }
 
 func (unavailableBackend) Read(context.Context, []store.Key) ([]store.Item, error) {
-	return nil, errors.New("away")
+	return nil, errors.New("the table is unavailable")
 }
 
 func TestNoClientIsTrustedWhileTableIsUnavailable(t *testing.T) {
@@ -166,7 +167,7 @@ func TestUnchangedSetNeedsOneRead(t *testing.T) {
 	for i, want := range []store.Usage{{Reads: 1, Queries: 1}, {}, {Reads: 1}, {}, {Reads: 1}} {
 		var meter store.Meter
 		if err := trust.Verify(store.WithMeter(t.Context(), &meter), "a-1", client); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Verify() call %d: error = %v, want none", i+1, err)
 		}
 		got := meter.Usage()
 		if got.ReadUnits = 0; got != want {
@@ -207,8 +208,8 @@ func TestCACannotImpersonateAnother(t *testing.T) {
 	}
 }
 
-// TestUntrustedIntermediatesAreNotVerified sends the maximum number of intermediates of a stranger. Each intermediate
-// could be signed by any other.
+// TestUntrustedIntermediatesAreNotVerified checks the maximum number of intermediates of a stranger. Each of them could
+// be signed by any other. Only signatures with the keys of the account's CAs are verified, and at most 100 of them.
 func TestUntrustedIntermediatesAreNotVerified(t *testing.T) {
 	ca := pkitest.CA(t, "CA", storetest.Epoch)
 	untrusted := pkitest.CA(t, "CA", storetest.Epoch)
@@ -262,7 +263,8 @@ func (c accountClients) ClientCAs(ctx context.Context, _ string) (*x509.CertPool
 	return c.Hints(ctx, "a-1")
 }
 
-// TestCANamesNeverBreakHandshake tests an account whose CA names exceed the size of a message (RFC 8446, section 4.2.4).
+// TestCANamesNeverBreakHandshake checks that handshakes succeed even if the names of an account's CAs together exceed
+// the size of a message (RFC 8446, section 4.2.4).
 func TestCANamesNeverBreakHandshake(t *testing.T) {
 	fx := newFixture(t)
 	ca := pkitest.CA(t, "CA", fx.now)
@@ -292,7 +294,7 @@ func TestCANamesNeverBreakHandshake(t *testing.T) {
 		}()
 		if err := errors.Join(clientTLS.HandshakeContext(t.Context()), clientConn.SetDeadline(time.Now()),
 			<-done); err != nil {
-			t.Fatal(err)
+			t.Fatalf("handshake with TLS %x: error = %v, want none", version, err)
 		}
 		return names, len(serverTLS.ConnectionState().PeerCertificates) > 0
 	}
@@ -310,7 +312,7 @@ func TestCANamesNeverBreakHandshake(t *testing.T) {
 		fx.now = fx.now.Add(clientcas.Staleness)
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			if names, presented := handshakeNames(version); names != step.wantNames || !presented {
-				t.Errorf("%d CAs, TLS %x: %d names sent, want %d; certificate presented: %t, want true",
+				t.Errorf("%d more CAs, TLS %x: %d names sent, want %d; certificate presented: %t, want true",
 					step.cas, version, names, step.wantNames, presented)
 			}
 		}

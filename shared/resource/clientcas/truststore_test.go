@@ -53,8 +53,8 @@ func (s simulatedBucket) List(ctx context.Context, prefix string) iter.Seq2[blob
 	}
 }
 
-// TestTruststoreConvergesToCAs changes three CAs while workers die and objects are written late, and checks that the
-// truststore finally has the current CAs.
+// TestTruststoreConvergesToCAs creates three CAs and deletes one of them, while workers die and objects are written
+// late. It checks that the truststore finally has the current CAs.
 func TestTruststoreConvergesToCAs(t *testing.T) {
 	var texts [3]string
 	for i := range texts {
@@ -96,7 +96,7 @@ func TestTruststoreConvergesToCAs(t *testing.T) {
 					out = append(out, fmt.Sprint(o.Key, err))
 				}
 				if len(out) != 1 {
-					return errors.New("more or fewer objects than one")
+					return fmt.Errorf("truststores = %q, want 1", out)
 				}
 				return out
 			},
@@ -119,7 +119,7 @@ func TestOlderPublishDoesNotOverwriteNewer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := engine.Sweep(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Sweep() error = %v, want none", err)
 		}
 	}
 	deleted, retained := pkitest.CA(t, "Deleted", fx.now).PEM(), pkitest.CA(t, "Kept", fx.now).PEM()
@@ -127,7 +127,7 @@ func TestOlderPublishDoesNotOverwriteNewer(t *testing.T) {
 	fx.create("kept", retained)
 	publish(&interruptedBucket{Memory: bucket, beforePut: func() {
 		if err := fx.Delete(fx.request(), owner(), created.ID); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Delete(%s) error = %v, want none", created.ID, err)
 		}
 		publish(bucket)
 	}})

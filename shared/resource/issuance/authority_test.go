@@ -22,7 +22,7 @@ import (
 )
 
 // rewriteJSON calls change for each JSON response of the authority before the installation receives it. If change is
-// nil, responses are no longer changed.
+// nil, responses are no longer changed. rewriteJSON forgets the requests that were recorded before.
 func (i *interceptor) rewriteJSON(change func(path string, status *int, body map[string]any)) {
 	if change == nil {
 		i.setIntercept(nil)
@@ -70,7 +70,8 @@ func (fx *fixture) placeOrder(a *issuance.Authority, hostname string, byHTTP boo
 }
 
 // TestProcessesShareOneAccount checks that all processes use the same account at an authority, even if two of them
-// create it concurrently, and that the account's key is sealed in the table.
+// create it concurrently, and that the account's key is sealed in the table. At another
+// authority, the installation has another account with another key.
 func TestProcessesShareOneAccount(t *testing.T) {
 	fx := newFixture(t)
 	second, _ := fx.newProcess()
@@ -123,7 +124,7 @@ func TestProcessesShareOneAccount(t *testing.T) {
 }
 
 // TestRefusalsAreShownToOwner checks that the owner sees the authority's refusals, and that internal errors of the
-// authority are retried and not shown.
+// authority are retried and not shown. The owner also sees which challenge type the authority does not offer.
 func TestRefusalsAreShownToOwner(t *testing.T) {
 	fx := newFixture(t)
 	a, transport := fx.newProcess()
@@ -231,7 +232,7 @@ func TestFinishIsIdempotent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if chains[i], err = a.Finish(ctx, o, csr); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Finish() call %d: error = %v, want none", i+1, err)
 		}
 	}
 	if n := strings.Count(chains[0], "BEGIN CERTIFICATE"); chains[0] != chains[1] || n != 2 {

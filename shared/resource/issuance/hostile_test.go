@@ -36,6 +36,7 @@ func (i *interceptor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return intercept(r, send)
 }
 
+// setIntercept sets intercept, and forgets the requests that were recorded before.
 func (i *interceptor) setIntercept(
 	intercept func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error),
 ) {
@@ -44,6 +45,7 @@ func (i *interceptor) setIntercept(
 	i.intercept, i.requests = intercept, nil
 }
 
+// count returns the number of recorded requests whose scheme or path contains text.
 func (i *interceptor) count(text string) (n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -55,15 +57,17 @@ func (i *interceptor) count(text string) (n int) {
 	return n
 }
 
+// orderPath is Pebble's path for new orders.
 const orderPath = "/order-plz"
 
+// problem returns an error response of the authority.
 func problem(status int, body io.Reader, header http.Header) *http.Response {
 	header.Set("Content-Type", "application/problem+json")
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(body)}
 }
 
-// TestRetryAfterIsRespected checks that the next attempt is not earlier than the authority's Retry-After requires, but
-// at most about a day later.
+// TestRetryAfterIsRespected checks that the next attempt is not earlier than the authority's Retry-After requires. A
+// huge value delays the attempt for at most 30 hours, and an invalid value for at most one.
 func TestRetryAfterIsRespected(t *testing.T) {
 	fx := newFixture(t)
 	for hostname, tt := range map[string]struct {
@@ -196,6 +200,9 @@ func TestLostResponsesDoNotPreventIssuance(t *testing.T) {
 				return resp, err
 			})
 			d := fx.finish(fx.createVerified("api.example.com"), 1)
+			if p := posts.Load(); p <= int64(n) {
+				t.Errorf("POST requests = %d, want more than %d, so that a response was lost", p, n)
+			}
 			if d.Certificate.ValidTo.IsZero() || fx.authority.transport.count("/finalize-order/") > 2 {
 				t.Errorf("certificate = %+v after %d finalizations, want a valid one and at most 2",
 					d.Certificate, fx.authority.transport.count("/finalize-order/"))
