@@ -133,7 +133,7 @@ func (s *tlsServer) handshakeFrames(t *testing.T, c net.Conn, settings ...http2.
 	t.Helper()
 	f := s.handshake(t, c)
 	if _, err := io.WriteString(f.Conn, http2.ClientPreface); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write(preface) error = %v, want none", err)
 	}
 	f.must(f.WriteSettings(settings...))
 	f.must(f.WriteSettingsAck())
@@ -146,7 +146,7 @@ func (s *tlsServer) handshake(t *testing.T, c net.Conn) *frameClient {
 	tlsConn := tls.Client(c, &tls.Config{RootCAs: s.roots, ServerName: "localhost", NextProtos: []string{"h2"}})
 	t.Cleanup(func() { _ = c.Close() })
 	if err := tlsConn.HandshakeContext(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("HandshakeContext() error = %v, want none", err)
 	}
 	if got := tlsConn.ConnectionState().NegotiatedProtocol; got != "h2" {
 		t.Fatalf("negotiated protocol = %q, want h2", got)

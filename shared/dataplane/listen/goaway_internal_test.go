@@ -104,7 +104,7 @@ func TestNoSecondGoAway(t *testing.T) {
 	out := &writeRecorder{}
 	fc := &framedConn{Conn: out}
 	if _, err := fc.Write(plain.Bytes()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write(frames of net/http) error = %v, want none", err)
 	}
 	fc.sendGoAway()
 	if !bytes.Equal(out.Bytes(), plain.Bytes()) {

@@ -40,6 +40,7 @@ func serve(t *testing.T, h http.HandlerFunc, changes ...func(*config.Listener)) 
 	return l.Addr().String()
 }
 
+// start starts a server at l, with the default settings and these changes.
 func start(t *testing.T, l net.Listener, h http.HandlerFunc, changes ...func(*config.Listener)) {
 	t.Helper()
 	settings := defaults(t)
@@ -74,6 +75,7 @@ type client struct {
 	r *bufio.Reader
 }
 
+// dial opens a connection to addr. Its reads and writes fail after deadline.Long.
 func dial(t *testing.T, addr string) *client {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
@@ -90,10 +92,11 @@ func newClient(t *testing.T, c net.Conn) *client {
 	return &client{c, t, bufio.NewReader(c)}
 }
 
+// send writes raw to the connection.
 func (c *client) send(raw string) *client {
 	c.t.Helper()
 	if _, err := io.WriteString(c, raw); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("Write(%.60q) error = %v, want none", raw, err)
 	}
 	return c
 }

@@ -40,10 +40,10 @@ func TestHTTP2IdleConnectionMemoryIsBounded(t *testing.T) {
 		_, err = io.WriteString(tlsConn, http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"+
 			"\x00\x00\x0e\x01\x05\x00\x00\x00\x01\x82\x84\x87\x41\x09localhost")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Write(preface and GET /) error = %v, want none", err)
 		}
 		if _, err := io.ReadFull(tlsConn, make([]byte, 9)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reading the first frame header of the server: error = %v, want none", err)
 		}
 	}
 	if n := s.Connections(); n != connections {

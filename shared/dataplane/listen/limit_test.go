@@ -58,6 +58,7 @@ func (l *addressedListener) dial(t *testing.T, from string) *client {
 	return dial(t, l.Addr().String())
 }
 
+// newAddressedListener returns an addressedListener on this machine.
 func newAddressedListener(t *testing.T) *addressedListener {
 	t.Helper()
 	l, err := listen.Open(t.Context(), "127.0.0.1:0", "the test", "NOTHING")
@@ -121,6 +122,8 @@ func TestIPv6NetworkCountsAsOneAddress(t *testing.T) {
 	l.dial(t, "[2001:db8::2]:1").wantRefusal(http.StatusServiceUnavailable)
 }
 
+// TestTotalConnectionsAreLimited checks that the total limit applies to all addresses, also to loopback addresses and
+// trusted proxies.
 func TestTotalConnectionsAreLimited(t *testing.T) {
 	l := newAddressedListener(t)
 	start(t, l, echo, func(c *config.Listener) { c.Connections = 3 })

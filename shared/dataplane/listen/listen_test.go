@@ -13,6 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/listen"
 )
 
+// TestRefusedHeadGetsAProblemAndCloses checks that an invalid head gets a problem and ends its connection, and that the
+// handler does not receive the request.
 func TestRefusedHeadGetsAProblemAndCloses(t *testing.T) {
 	addr := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler got a refused request, want none") })
 	const get, post = "GET / HTTP/1.1\r\n", "POST / HTTP/1.1\r\nHost: a\r\n"
@@ -89,6 +91,7 @@ func TestRefusedHeadGetsAProblemAndCloses(t *testing.T) {
 	}
 }
 
+// TestOrdinaryRequestsAreServed checks that valid requests are served, regardless of how many bytes arrive at a time.
 func TestOrdinaryRequestsAreServed(t *testing.T) {
 	addr := serve(t, echo)
 	longest := "/" + strings.Repeat("x", 8<<10-1)
@@ -159,6 +162,8 @@ func TestHeadAtTheLimitIsAccepted(t *testing.T) {
 	dial(t, addr).send(begin + strings.Repeat("A: b\r\n", 10_000)).wantRefusal(431)
 }
 
+// TestHeadLimitsComeFromSettings checks that a head above the limits of the settings is refused, although it is below
+// the default limits.
 func TestHeadLimitsComeFromSettings(t *testing.T) {
 	addr := serve(t, echo, func(l *config.Listener) { l.HeaderBytes, l.HeaderFields = 2000, 10 })
 	dial(t, addr).send("GET / HTTP/1.1\r\nHost: a\r\nA: " + strings.Repeat("x", 2000) + "\r\n\r\n").wantRefusal(431)
@@ -311,6 +316,7 @@ func TestMalformedChunksCloseTheConnection(t *testing.T) {
 	}
 }
 
+// TestPortInUseError checks the error for a port in use, and that the error for an invalid address names the setting.
 func TestPortInUseError(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -255,11 +255,11 @@ func TestTLSStartsAfterTheProxyHeader(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	if _, err := io.WriteString(c, proxyHeader(t, 2, "203.0.113.9:5")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write(PROXY header) error = %v, want none", err)
 	}
 	secure := tls.Client(c, &tls.Config{RootCAs: roots, ServerName: "localhost"})
 	if _, err := io.WriteString(secure, simpleGet); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write(GET / over TLS) error = %v, want none", err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(secure), nil)
 	if err != nil {
@@ -289,11 +289,11 @@ func TestDialLocal(t *testing.T) {
 			start(t, l, writeRemoteAddr, change)
 			c, err := listen.DialLocal(t.Context(), l.Addr().String(), settings)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("DialLocal() error = %v, want none", err)
 			}
 			defer func() { _ = c.Close() }()
 			if _, err := io.WriteString(c, simpleGet); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Write(GET / over a connection of DialLocal) error = %v, want none", err)
 			}
 			response, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {

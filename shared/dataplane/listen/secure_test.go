@@ -60,6 +60,7 @@ func newTLSServer(
 	return l.Addr().String(), ca.Pool()
 }
 
+// dialTLS opens a TLS connection to the server for localhost at addr.
 func dialTLS(t *testing.T, addr string, config *tls.Config) *client {
 	t.Helper()
 	config.ServerName = "localhost"
@@ -138,7 +139,7 @@ func TestTLSSlowClientIsServed(t *testing.T) {
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(c.r, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadResponse(GET /) error = %v, want none", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	total := 0
@@ -152,6 +153,7 @@ func TestTLSSlowClientIsServed(t *testing.T) {
 	}
 }
 
+// TestTLSClientThatDoesNotReadIsClosed checks that the write of a response fails if the client does not read it.
 func TestTLSClientThatDoesNotReadIsClosed(t *testing.T) {
 	handlerErr := make(chan error, 1)
 	addr, roots := newTLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -170,6 +172,8 @@ func TestTLSClientThatDoesNotReadIsClosed(t *testing.T) {
 	}
 }
 
+// TestStalledHandshakeTimesOut checks that a connection is closed without a response if its handshake does not begin,
+// or is not complete, within HeaderTimeout.
 func TestStalledHandshakeTimesOut(t *testing.T) {
 	addr, _ := newTLSServer(t, func(http.ResponseWriter, *http.Request) {}, nil,
 		func(l *config.Listener) { l.HeaderTimeout = 100 * time.Millisecond })

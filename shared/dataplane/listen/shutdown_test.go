@@ -75,6 +75,7 @@ func (s *shutdownServer) shutdown() {
 	synctest.Wait()
 }
 
+// isDone reports whether Shutdown has returned.
 func (s *shutdownServer) isDone() bool {
 	select {
 	case <-s.done:
@@ -84,6 +85,7 @@ func (s *shutdownServer) isDone() bool {
 	}
 }
 
+// getRequest returns a GET request for a path, without a body.
 func getRequest(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
 
 // readOK reads the response "ok".
@@ -452,7 +454,7 @@ func TestHTTP2NeedsAnAdequateCipher(t *testing.T) {
 		})
 		t.Cleanup(func() { _ = c.Close() })
 		if err := tlsConn.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: HandshakeContext() error = %v, want none", tls.CipherSuiteName(cipher), err)
 		}
 		if adequate {
 			_, _ = io.WriteString(tlsConn, http2.ClientPreface)
@@ -478,7 +480,7 @@ func TestServeAfterShutdownServesNothing(t *testing.T) {
 	})
 	s.AnnounceShutdown()
 	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Shutdown() before Serve(): error = %v, want none", err)
 	}
 	l, err := listen.Open(t.Context(), "127.0.0.1:0", "the test", "NOTHING")
 	if err != nil {

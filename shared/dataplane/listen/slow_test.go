@@ -33,6 +33,7 @@ func (p pipes) Close() error {
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
+// dial opens a connection in memory.
 func (p pipes) dial(t *testing.T) *client {
 	t.Helper()
 	clientEnd, serverEnd := net.Pipe()
@@ -61,6 +62,8 @@ func (c *client) untilClosed() time.Duration {
 // post is the head of a POST with a body of 100 bytes.
 const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
 
+// TestStalledBodyTimesOut checks that reading a body fails BodyTimeout after its last byte, and that the connection
+// ends after the response.
 func TestStalledBodyTimesOut(t *testing.T) {
 	for name, head := range map[string]string{
 		"length":  post,
@@ -117,7 +120,7 @@ func TestSlowClientIsNotStalled(t *testing.T) {
 		reader := bufio.NewReaderSize(slow{c}, 16)
 		response, err := http.ReadResponse(reader, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ReadResponse() of a slow client: error = %v, want none", err)
 		}
 		if body, err := io.ReadAll(response.Body); err != nil || len(body) != 1000 {
 			t.Errorf("ReadAll(response) = %d bytes, %v, want 1000", len(body), err)
@@ -133,6 +136,8 @@ func (s slow) Read(p []byte) (int, error) {
 	return s.r.Read(p[:min(len(p), 16)])
 }
 
+// TestStalledReaderTimesOut checks that a write fails after SendTimeout if the client does not read, and that the
+// context of the request is then canceled.
 func TestStalledReaderTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, elapsedTimes := make(pipes), make(chan time.Duration)
@@ -147,7 +152,7 @@ func TestStalledReaderTimesOut(t *testing.T) {
 		})
 		c := p.dial(t).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reading the first 100 bytes: error = %v, want none", err)
 		}
 		if elapsed := <-elapsedTimes; elapsed < time.Minute || elapsed > 66*time.Second {
 			t.Errorf("WriteString() returned and the request's context was canceled after %v, want 60 to 66 s", elapsed)
@@ -244,6 +249,8 @@ func TestQuietStreamsStayOpen(t *testing.T) {
 	})
 }
 
+// TestIncompleteHeadTimesOut checks that HeaderTimeout limits the time for a head: the first and a later one, even if
+// the client continues to send. A new connection without any byte is closed after the same time.
 func TestIncompleteHeadTimesOut(t *testing.T) {
 	runWithPipes(t, echo, func(t *testing.T, p pipes) {
 		if elapsed := p.dial(t).untilClosed(); elapsed != 20*time.Second {
@@ -278,6 +285,8 @@ func TestIncompleteHeadTimesOut(t *testing.T) {
 	})
 }
 
+// TestIdleConnectionTimesOut checks that a connection is closed IdleTimeout after its last response, and serves
+// requests until then.
 func TestIdleConnectionTimesOut(t *testing.T) {
 	runWithPipes(t, echo, func(t *testing.T, p pipes) {
 		c := p.dial(t)
@@ -374,7 +383,7 @@ func TestContinueIsSentWhenTheHandlerReads(t *testing.T) {
 		t.Fatalf("POST / with Expect: first line = %q, %v, want 100 Continue", line, err)
 	}
 	if _, err := c.r.ReadString('\n'); err != nil {
-		t.Fatal(err)
+		t.Fatalf("reading the empty line after 100 Continue: error = %v, want none", err)
 	}
 	if _, body := c.send("abc").readResponse(); body != "POST a / abc" {
 		t.Errorf("POST /: body = %q, want %q", body, "POST a / abc")
@@ -394,7 +403,7 @@ func TestFullDuplexHandlerKeepsReading(t *testing.T) {
 	c := dial(t, addr).send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
 	response, err := http.ReadResponse(c.r, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadResponse() before the body was sent: error = %v, want none", err)
 	}
 	for range 10 {
 		time.Sleep(3 * time.Millisecond) // the ten pauses together are longer than gracePeriod

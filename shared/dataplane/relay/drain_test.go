@@ -340,7 +340,7 @@ func TestAgentsOfDeletedTunnelAreDisconnected(t *testing.T) {
 		_, result := fx.agentWithResult("a:443", 2)
 		stream, err := a.RoundTrip(fx.request(http.MethodGet, "/", nil), account, "api", shop)
 		if err != nil {
-			fx.Fatal(err)
+			fx.Fatalf("RoundTrip() of the stream: error = %v, want none", err)
 		}
 		defer func() { _ = stream.Body.Close() }()
 		fx.directory.fail(errTableDown)

@@ -95,6 +95,7 @@ func (d *directory) Find(_ context.Context, accountID, service string, c tunnel.
 	return "", &tunnel.Error{Failure: tunnel.UnknownService}
 }
 
+// set sets the services of the tunnel.
 func (d *directory) set(services ...tunnel.Service) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,6 +225,7 @@ func (fx *fixture) relay(name string) *process {
 	return p
 }
 
+// tls returns the TLS configuration of clients of relays.
 func (fx *fixture) tls() *tls.Config {
 	return &tls.Config{RootCAs: fx.roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
 }

@@ -150,6 +150,7 @@ type faultyTable struct {
 	delayed []func()
 }
 
+// nextFault removes and returns the fault of the next call.
 func (t *faultyTable) nextFault() (f fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

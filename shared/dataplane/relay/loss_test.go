@@ -34,6 +34,7 @@ func (c *countingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent) // a response without a body is either complete or missing
 }
 
+// count returns how often the service has received the request with this ID.
 func (c *countingService) count(id string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,6 +20,7 @@ type network struct {
 	random    *rand.Rand
 }
 
+// newNetwork returns an empty network. The seed determines which listeners a load balancer selects.
 func newNetwork(seed uint64) *network {
 	return &network{
 		listeners: map[string]*listener{}, balancers: map[string][]string{}, wires: map[*wire]bool{},
@@ -52,6 +53,7 @@ type address string
 func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
 
+// listen opens a listener at an address. It replaces another listener at this address.
 func (n *network) listen(addr string) *listener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,6 +181,7 @@ func (w *wire) isDropping() bool {
 	return w.dropping
 }
 
+// idleFor reports whether the proxy has received no byte for this time.
 func (w *wire) idleFor(d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

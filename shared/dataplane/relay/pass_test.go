@@ -33,7 +33,7 @@ func passCases(fx *fixture) (validPass string, cases []passCase) {
 		r.URL.Scheme, r.URL.Host = "https", "a:443"
 		text, err := client.Pass(r, c, after)
 		if err != nil {
-			fx.Fatal(err)
+			fx.Fatalf("Pass() error = %v, want none", err)
 		}
 		return text
 	}

@@ -58,6 +58,7 @@ func (f *fixture) requestContext(t *testing.T, caller auth.Principal) context.Co
 	})
 }
 
+// createAccount creates the account acme. It returns the first key of the account as a caller, and the text of the key.
 func (f *fixture) createAccount(t *testing.T) (full auth.Principal, text string) {
 	t.Helper()
 	_, text, err := f.Create(t.Context(), "acme")
@@ -151,6 +152,8 @@ func TestKeyIsStoredAsHashOnly(t *testing.T) {
 	}
 }
 
+// TestExpiredKeyIsRefusedEvenIfCached checks that a cached key is refused from its expiry on. It also checks what the
+// key allows before.
 func TestExpiredKeyIsRefusedEvenIfCached(t *testing.T) {
 	f := newFixture(t)
 	if _, _, err := f.Create(t.Context(), "acme"); err != nil {

@@ -143,6 +143,8 @@ func TestExpiredKeyDoesNotCountAsRemainingFullKey(t *testing.T) {
 	}
 }
 
+// TestKeyCannotCreateMorePowerfulKey checks that a key creates no key with a permission that it lacks, or with a later
+// expiry. The error must name the fields that exceed the permissions of the key.
 func TestKeyCannotCreateMorePowerfulKey(t *testing.T) {
 	f := newFixture(t)
 	f.createAccount(t)
@@ -282,11 +284,13 @@ func TestRevokedKeyCannotCreateOrRevoke(t *testing.T) {
 	}
 }
 
+// createFullKey is a request that creates a key with full access.
 func createFullKey(ctx context.Context, s *accounts.Service, caller auth.Principal, _ string) error {
 	_, _, err := s.CreateKeyFor(ctx, caller, accounts.Spec{Label: "second", Permissions: auth.Full()})
 	return err
 }
 
+// revokeOther is a request that revokes another key.
 func revokeOther(ctx context.Context, s *accounts.Service, caller auth.Principal, other string) error {
 	return s.RevokeKeyFor(ctx, caller, other, true)
 }

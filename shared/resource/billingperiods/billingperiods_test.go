@@ -21,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
+// day returns a time in the afternoon of a day.
 func day(year int, month time.Month, day int) time.Time {
 	return time.Date(year, month, day, 15, 4, 5, 0, time.UTC)
 }

@@ -44,6 +44,7 @@ type shop struct {
 	created int
 }
 
+// openShop creates the bucket and the plan of a shop.
 func openShop(ctx context.Context, p installation.Parts) (*shop, error) {
 	s := &shop{parts: p}
 	b, err := metering.Open(p).CreateBucket(request(ctx, "bucket"), acme)
@@ -133,6 +134,7 @@ func (fx *fixture) sweep(p installation.Parts) {
 	fx.noError(fx.engine(p).Sweep(fx.Context()))
 }
 
+// engine returns an engine for the operations of the package.
 func (fx *fixture) engine(p installation.Parts) *operation.Engine {
 	fx.Helper()
 	e, err := operation.New(p.Table, billingperiods.Open(p).Definitions(), operation.Options{

@@ -58,6 +58,7 @@ func (c countingSubscriptions) Close(ctx context.Context, key store.Key, now tim
 	return append(writes, count), more, nil
 }
 
+// newScenario returns a function that creates a scenario. separate is the field of countingSubscriptions.
 func newScenario(t *testing.T, separate bool) func() operationtest.Scenario {
 	return func() operationtest.Scenario {
 		// when the clock of a synctest bubble starts

@@ -46,6 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	return fx
 }
 
+// request returns the context of a request of account a-1 with a new request ID.
 func (fx *fixture) request() context.Context {
 	return store.WithReadSet(audit.WithRequest(fx.Context(), &audit.Request{
 		AccountID: "a-1", Action: "client-mtls-ca-certificate.create", Time: fx.now,
@@ -53,6 +54,7 @@ func (fx *fixture) request() context.Context {
 	}))
 }
 
+// owner returns the owner with the account a-1. changes limit the permissions of the caller's key.
 func owner(changes ...func(*auth.Permissions)) auth.Owner {
 	p := auth.Full()
 	for _, c := range changes {
@@ -73,6 +75,8 @@ func (fx *fixture) create(name, text string) clientcas.CA {
 	return ca
 }
 
+// TestUploadedCAIsListedWithoutItsCertificate checks the public data of CAs, which do not contain the certificate. It
+// also checks that a key that is limited to environments or projects can neither see, create nor change CAs.
 func TestUploadedCAIsListedWithoutItsCertificate(t *testing.T) {
 	fx := newFixture(t)
 	cert := pkitest.CA(t, "Partners CA", fx.now)
@@ -127,6 +131,8 @@ func TestDuplicateCertificateIsRefusedInAnyEncoding(t *testing.T) {
 	fx.create("partners", text)
 }
 
+// TestCANamesAreValidAndUnique checks the rules for names when CAs are created and renamed, and that a former name can
+// be used again.
 func TestCANamesAreValidAndUnique(t *testing.T) {
 	fx := newFixture(t)
 	text := pkitest.CA(t, "Partners CA", fx.now).PEM()
@@ -180,6 +186,8 @@ func TestUnknownCAIsNotFound(t *testing.T) {
 	}
 }
 
+// TestConcurrentCreatesRespectLimit checks that concurrent requests create no more CAs than the limit allows, and that
+// a deletion allows another CA.
 func TestConcurrentCreatesRespectLimit(t *testing.T) {
 	fx := newFixture(t)
 	texts := make([]string, int(limits.ClientCAs.Default)+5)

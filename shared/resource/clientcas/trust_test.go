@@ -35,6 +35,8 @@ func (fx *fixture) trust() *clientcas.Trust {
 	return clientcas.NewTrust(fx.table, func() time.Time { return fx.now })
 }
 
+// TestOnlyClientsOfAccountCAsAreTrusted checks verdicts and cached verdicts on chains. Another account without CAs must
+// trust none of them.
 func TestOnlyClientsOfAccountCAsAreTrusted(t *testing.T) {
 	fx := newFixture(t)
 	ca, foreign := pkitest.CA(t, "CA", fx.now), pkitest.CA(t, "CA", fx.now)
@@ -92,6 +94,8 @@ func TestOnlyClientsOfAccountCAsAreTrusted(t *testing.T) {
 	}
 }
 
+// TestCachedVerdictExpiresWithCertificates checks that a cached verdict ends when a certificate of the chain expires,
+// here the intermediate.
 func TestCachedVerdictExpiresWithCertificates(t *testing.T) {
 	fx := newFixture(t)
 	ca := pkitest.CA(t, "CA", fx.now)
@@ -111,6 +115,8 @@ func TestCachedVerdictExpiresWithCertificates(t *testing.T) {
 	}
 }
 
+// TestDeletedCAIsRefusedWithinFiveSeconds checks that clients of a deleted CA are refused 4 s after the deletion, even
+// if the verdict was used meanwhile. If the CA is created again, its clients are trusted after Staleness.
 func TestDeletedCAIsRefusedWithinFiveSeconds(t *testing.T) {
 	fx := newFixture(t)
 	ca := pkitest.CA(t, "CA", fx.now)
@@ -159,6 +165,8 @@ func TestNoClientIsTrustedWhileTableIsUnavailable(t *testing.T) {
 	}
 }
 
+// TestUnchangedSetNeedsOneRead checks the requests to the table: the first Verify reads the set of CAs and its version,
+// and later only the version is read, once per Staleness.
 func TestUnchangedSetNeedsOneRead(t *testing.T) {
 	fx := newFixture(t)
 	ca := pkitest.CA(t, "CA", fx.now)

@@ -60,6 +60,7 @@ func (fx *fixture) newProcess() (*issuance.Authority, *interceptor) {
 	return issuance.Open(fx.parts, transport), transport
 }
 
+// placeOrder places an order with the HTTP-01 challenge if byHTTP is true, otherwise with TLS-ALPN-01.
 func (fx *fixture) placeOrder(a *issuance.Authority, hostname string, byHTTP bool) customdomains.Order {
 	fx.Helper()
 	o, err := a.Order(fx.Context(), hostname, byHTTP)

@@ -234,6 +234,9 @@ func (fx *fixture) getUntil(hostname string, matches func(*x509.Certificate) boo
 
 func anyCertificate(*x509.Certificate) bool { return true }
 
+// TestDomainIsServedWithIssuedCertificate checks the issuance with both challenge types, although the gateway has
+// cached that there is no challenge. The second domain uses HTTP-01, because its first attempt fails. The gateway must
+// then serve both domains with their certificates.
 func TestDomainIsServedWithIssuedCertificate(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -297,6 +300,7 @@ func (fx *fixture) failFirstAttempt(d customdomains.Domain) {
 	}
 }
 
+// TestCertificateIsRenewed checks that a renewal replaces the certificate that the gateway serves.
 func TestCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)
@@ -307,7 +311,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 		t.Fatalf("GET %s before the renewal: error = %v, want none", d.Hostname, err)
 	}
 	before, offset := *d.Certificate, fx.clockOffset.Load()
-	d = fx.finish(d, 3)                                           // odd numbers use TLS-ALPN-01, like the first operation
+	// Odd numbers use TLS-ALPN-01. The renewal uses the same challenge type as the first operation.
+	d = fx.finish(d, 3)
 	fx.clockOffset.Store(offset + int64(customdomains.Staleness)) // the authority's own clock does not advance
 	_, second, err := fx.getUntil(d.Hostname, func(cert *x509.Certificate) bool { return !cert.Equal(first) })
 	if err != nil || second.Equal(first) {
@@ -318,6 +323,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	}
 }
 
+// TestFailedValidationIsShown checks the message for the owner if the gateway does not respond to the challenge.
 func TestFailedValidationIsShown(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

@@ -187,6 +187,7 @@ func expectedReport(w Window, now time.Time, all []analytics.Call) (totals, deta
 	return formatCounts(total), formatCounts(detail)
 }
 
+// compare compares texts like strings.Compare.
 func compare(a, b string) int {
 	if a < b {
 		return -1

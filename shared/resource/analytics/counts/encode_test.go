@@ -13,7 +13,7 @@ func TestRowsWithoutSpentCountsAreRead(t *testing.T) {
 			`{"n":"List","y":"query","k":7,"t":"","r":""}]}`...)
 	got, err := unpackTally(data)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unpackTally(row of an earlier release) error = %v, want none", err)
 	}
 	if n := got.calls[caller{"acme", 200}]; n != (counter{count: 3}) || len(got.calls) != 1 || got.otherCalls[404] != 2 {
 		t.Errorf("calls = %v and others %v, want 3 of acme with 200 and 2 others with 404", got.calls, got.otherCalls)

@@ -95,6 +95,7 @@ func (fx *fixture) recent(callers Callers, limit int) []RecentCall {
 
 var allCallers = Callers{All: true}
 
+// newCall returns a call of shop by a consumer.
 func newCall(consumer string, status int, at time.Time) analytics.Call {
 	return analytics.Call{
 		Deployment: shop, Consumer: consumer, Method: "GET", Route: "/todos/{id}", Status: status,
@@ -102,6 +103,7 @@ func newCall(consumer string, status int, at time.Time) analytics.Call {
 	}
 }
 
+// newOperation returns a query of shop with this total latency. Its resolvers take half of the time.
 func newOperation(name string, total time.Duration, at time.Time) analytics.Operation {
 	return analytics.Operation{
 		Deployment: shop, Route: "/graphql", Name: name, Type: "query", At: at, Total: total,

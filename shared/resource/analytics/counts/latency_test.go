@@ -17,6 +17,7 @@ func exactQuantile(samples []time.Duration, q float64) time.Duration {
 	return sorted[int(math.Ceil(q*float64(len(sorted))))-1]
 }
 
+// withinTolerance reports whether got differs from want by at most this share of want.
 func withinTolerance(got, want time.Duration, tolerance float64) bool {
 	return math.Abs(float64(got-want)) <= tolerance*float64(want)
 }

@@ -97,7 +97,7 @@ func TestReportReadsFewItemsAtAllTimes(t *testing.T) {
 	for _, w := range []Window{LastHour, Last24Hours, Last7Days, Last30Days, LastThreeMonths} {
 		s, err := w.span()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("span() of %s: error = %v, want none", w, err)
 		}
 		maxItems := 0
 		for after := time.Duration(0); after < 7*day; after += time.Minute {

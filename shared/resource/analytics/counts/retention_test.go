@@ -15,7 +15,7 @@ func TestRowsDoNotExpireWithinTheirWindow(t *testing.T) {
 		for _, window := range []Window{LastHour, Last24Hours, Last7Days, Last30Days, LastThreeMonths} {
 			s, err := window.span()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("span() of %s: error = %v, want none", window, err)
 			}
 			_, runs := s.cover(now)
 			for _, r := range runs {

@@ -109,6 +109,7 @@ type faultyTable struct {
 
 var errProcessDied = errors.New("simulated: it has died")
 
+// newSimulation returns a simulation with a planted defect, or without one if planted is zero.
 func newSimulation(t *testing.T, seed uint64, planted defect) *simulation {
 	s := &simulation{
 		fixture: &fixture{
@@ -121,11 +122,13 @@ func newSimulation(t *testing.T, seed uint64, planted defect) *simulation {
 	return s
 }
 
+// tableFor returns the table of a process. It sets dead when the process dies.
 func (s *simulation) tableFor(dead *bool) *store.Table {
 	return store.New(faultyTable{s, dead},
 		store.Options{Random: s.fixture.random, Now: s.now, Backoff: storetest.NoBackoff})
 }
 
+// run runs the simulation, and returns the first error.
 func (s *simulation) run() error {
 	for range 1 + s.random.IntN(4) {
 		s.startInstance()
@@ -229,6 +232,7 @@ func (s *simulation) step() {
 	}
 }
 
+// flush makes an instance write. If the instance dies, another one replaces it.
 func (s *simulation) flush(i *instance) {
 	i.busy = true
 	defer func() { i.busy = false }()
@@ -246,6 +250,7 @@ func (s *simulation) flush(i *instance) {
 	}
 }
 
+// markWritten records that the calls of an instance were written.
 func (s *simulation) markWritten(i *instance) {
 	for _, name := range i.calls {
 		s.written[name] = true

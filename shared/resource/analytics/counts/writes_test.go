@@ -60,7 +60,7 @@ func TestWriteNumberOutlivesRetries(t *testing.T) {
 	fx.drain(c)
 	var last writerState
 	if err := fx.table.Load(t.Context(), store.Get(writerKey(c.id), &last)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load(state of the writer) error = %v, want none", err)
 	}
 	if retention := time.Unix(last.TTL, 0).Sub(fx.time); last.Seq != 1 || retention < 2*retryWindow {
 		t.Errorf("stored write number = %d, kept for %s, want 1 and at least %s", last.Seq, retention, 2*retryWindow)
