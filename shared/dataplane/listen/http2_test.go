@@ -105,7 +105,7 @@ func http2Heads() map[string]http2Head {
 		"a bare percent sign":           {getFieldsReplacing(":path", "/%"), protocolError},
 		"no path":                       {getFieldsWithout(":path"), protocolError},
 		"no scheme":                     {getFieldsWithout(":scheme"), protocolError},
-		"a space behind a method":       {getFieldsReplacing(":method", "DELETE "), badRequest},
+		"a space after a method":        {getFieldsReplacing(":method", "DELETE "), badRequest},
 		"a request line as the method":  {getFieldsReplacing(":method", "GET / HTTP/1.1"), badRequest},
 		"a method beyond ASCII":         {getFieldsReplacing(":method", "GÉT"), badRequest},
 		"an unknown method":             {getFieldsReplacing(":method", "PURGE"), ok},

@@ -192,7 +192,7 @@ func TestWaitingConnectionsUseLittleMemory(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		t.Errorf("memory per connection = %d bytes, want at most %d", used, limit)
+		t.Errorf("memory of each of %d connections = %d bytes, want at most %d", n, used, limit)
 	}
 	for range idle {
 		c := open()

@@ -44,7 +44,7 @@ func (c *countingService) count(id string) int {
 // TestNoRepeatableRequestIsLost sends requests while relays are killed and drained, and connections are cut or left
 // half-open. Each repeatable request must get a response. Any other request must reach the service at most once.
 func TestNoRepeatableRequestIsLost(t *testing.T) {
-	var repeated, unanswered int
+	var repeated, failed int
 	runs := simulations.Runs(3)
 	if simulations.Racing {
 		runs = 1 // TLS is slow with the race detector
@@ -54,19 +54,19 @@ func TestNoRepeatableRequestIsLost(t *testing.T) {
 			service := &countingService{received: map[string]int{}}
 			withFixture(t, service, func(fx *fixture) {
 				repeats, failures := fx.runWithFaults(service, uint64(seed))
-				repeated, unanswered = repeated+repeats, unanswered+failures
+				repeated, failed = repeated+repeats, failed+failures
 			})
 		})
 	}
 	// Check that the faults had an effect.
-	if repeated == 0 || unanswered == 0 {
-		t.Errorf("retried requests = %d, failed ones that can't be retried = %d, want at least 1 each", repeated, unanswered)
+	if repeated == 0 || failed == 0 {
+		t.Errorf("retried requests = %d, failed ones that can't be retried = %d, want at least 1 each", repeated, failed)
 	}
 }
 
 // runWithFaults simulates a run. It returns how many requests the service has received
 // more than once, and how many requests that can't be repeated got no response.
-func (fx *fixture) runWithFaults(service *countingService, seed uint64) (repeated, unanswered int) {
+func (fx *fixture) runWithFaults(service *countingService, seed uint64) (repeated, failed int) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	fx.net.random = rand.New(rand.NewPCG(seed, 2))
 	relays := []*process{fx.relay("relay-0:443"), fx.relay("relay-1:443")}
@@ -97,7 +97,7 @@ func (fx *fixture) runWithFaults(service *countingService, seed uint64) (repeate
 					fx.Errorf("POST %s: requests at the service = %d, error = %v, want at most 1, and 1 without an error",
 						id, received, err)
 				case method == http.MethodPost && err != nil:
-					unanswered++
+					failed++
 					if !errors.Is(err, tunnel.ErrBroken) && !isUnreachedError(err, received) {
 						fx.Errorf("POST %s: requests at the service = %d, error = %v, want %v, or an error before the service",
 							id, received, err, tunnel.ErrBroken)
@@ -143,7 +143,7 @@ func (fx *fixture) runWithFaults(service *countingService, seed uint64) (repeate
 	time.Sleep(time.Minute)
 	stop()
 	wg.Wait()
-	return repeated, unanswered
+	return repeated, failed
 }
 
 // isUnreachedError reports whether err says that no service was reached, and the service has not received the request.

@@ -84,7 +84,7 @@ func passCases(fx *fixture) (validPass string, cases []passCase) {
 			[]string{swapped(func(c *relay.Claims) { c.Environment = "preview" })},
 			refused,
 		},
-		{"a pass of a relay", "GET", target, []string{swapped(func(c *relay.Claims) { c.Forwarded = true })}, refused},
+		{"a forwarded pass", "GET", target, []string{swapped(func(c *relay.Claims) { c.Forwarded = true })}, refused},
 		{
 			"an expired pass", "GET", target,
 			[]string{pass(signer, valid, -relay.PassLifetime-relay.MaxClockSkew-time.Millisecond)},

@@ -142,7 +142,8 @@ func TestAttemptsPerRequestAreLimited(t *testing.T) {
 						minAttempts, maxAttempts = 1, 1
 					}
 					if n := s.received.Load(); n > maxAttempts || n < minAttempts {
-						fx.Errorf("%s by %s with %q and %q while %s break: requests at the service = %d, want %d to %d; "+
+						fx.Errorf("%s by %s with the field %q and the body %q while %s break: "+
+							"requests at the service = %d, want %d to %d; "+
 							"error = %v",
 							tt.method, caller, tt.field, tt.body, link.name, n, minAttempts, maxAttempts, err)
 					}
@@ -244,7 +245,7 @@ func TestBusyAgentErrorTakesPrecedence(t *testing.T) {
 			return isFirst
 		}, (*wire).cut)
 		time.Sleep(2 * relay.AgentWait)
-		fx.writeRow("gone:443", "rly_a")
+		fx.writeRow("nobody:443", "rly_a")
 		fx.writeRow(b.name, "rly_b")
 		for caller, client := range map[string]roundTripper{
 			"the relay": a, "another relay": b,

@@ -132,7 +132,7 @@ type dyingBackend struct {
 	commits    atomic.Int64
 }
 
-var errProcessDied = errors.New("the process is gone")
+var errProcessDied = errors.New("the process has died")
 
 // Transact implements store.Backend.
 func (d *dyingBackend) Transact(ctx context.Context, token string, writes []store.Write) error {

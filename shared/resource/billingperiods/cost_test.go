@@ -83,7 +83,7 @@ func (fx *fixture) addNotDue(template store.Key, n int) {
 		row.DuePK, row.DueSK = fmt.Sprint("metering-due#", i%16), fmt.Sprint(dueSK, i)
 		writes = append(writes, store.Put(store.Key{PK: template.PK, SK: fmt.Sprint(template.SK, i)}, row))
 		if len(writes) == store.MaxWrites || i == n-1 {
-			fx.noError(fx.items.Transact(fx.Context(), fmt.Sprint("crowd-", i), writes))
+			fx.noError(fx.items.Transact(fx.Context(), fmt.Sprint("not-due-", i), writes))
 			writes = writes[:0]
 		}
 	}

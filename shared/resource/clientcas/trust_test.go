@@ -42,7 +42,7 @@ func TestOnlyClientsOfAccountCAsAreTrusted(t *testing.T) {
 	ca, foreign := pkitest.CA(t, "CA", fx.now), pkitest.CA(t, "CA", fx.now)
 	fx.create("ca", ca.PEM())
 	middle := ca.Intermediate(t, "Middle", fx.now)
-	client, indirect := ca.Client(t, "client", fx.now), middle.Client(t, "behind", fx.now)
+	client, indirect := ca.Client(t, "client", fx.now), middle.Client(t, "indirect client", fx.now)
 	clientWith := func(change pkitest.Change) pkitest.Cert {
 		return ca.Client(t, "client", fx.now, change)
 	}

@@ -37,7 +37,7 @@ func TestRowsStayBelowMaxSize(t *testing.T) {
 		for i := range operations {
 			o := newOperation(fmt.Sprintf("%s%d", strings.Repeat("O", 150), i%300),
 				time.Duration(math.Pow(10, 3+8*random.Float64())), fx.time)
-			if i%3 > 0 { // two thirds of the operations share few names and have varied latencies
+			if i%3 > 0 { // two thirds of the operations have 300 short names, and the names of the others are too long
 				o.Name = fmt.Sprintf("Operation%d", (round*100+i)%300)
 			}
 			c.Operation(o)

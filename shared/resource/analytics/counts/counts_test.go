@@ -69,7 +69,7 @@ func TestReportsMatchCalls(t *testing.T) {
 }
 
 // TestWindowsHaveNoGaps reads each window at many times. It checks that no call is missing where the rows of two
-// lengths meet, or at the ends of a window.
+// resolutions meet, or at the ends of a window.
 func TestWindowsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	fx := newFixture(t)

@@ -135,7 +135,7 @@ type unreliableTable struct {
 func (t *unreliableTable) Transact(ctx context.Context, token string, writes []store.Write) error {
 	switch {
 	case t.down.Load() && t.dropWrites:
-		return fmt.Errorf("%w: nobody there", store.ErrOutcomeUnknown)
+		return fmt.Errorf("%w: no response", store.ErrOutcomeUnknown)
 	case t.down.Load():
 		_ = t.Backend.Transact(ctx, token, writes)
 		return fmt.Errorf("%w: no answer", store.ErrOutcomeUnknown)

@@ -48,7 +48,7 @@ func (g *nameGenerator) name(prefix string) string {
 
 // TestOneOffNamesDoNotDisplaceFrequentNames checks that names that occur once displace no frequent name. Hundreds or
 // thousands of invented names of operations and consumers come first in each interval. Some sort before the real names,
-// and some after them. The test checks a gateway's counts, merged rows, rows of each length, and reports.
+// and some after them. The test checks a gateway's counts, merged rows, rows of each resolution, and reports.
 func TestOneOffNamesDoNotDisplaceFrequentNames(t *testing.T) {
 	t.Parallel()
 	for _, buckets := range []int{1, bucketCount} {
@@ -150,7 +150,7 @@ func TestBurstDoesNotDisplaceKnownNames(t *testing.T) {
 }
 
 // TestSteadyNamesEventuallyDisplaceOldNames checks that a name with a few calls at a time displaces names that were
-// frequent earlier, although its count in each single row is smaller than theirs.
+// frequent earlier, although its count in each single write is smaller than theirs.
 func TestSteadyNamesEventuallyDisplaceOldNames(t *testing.T) {
 	simulations.Sequential(t)
 	t.Parallel()
@@ -294,7 +294,7 @@ func TestFrequentNamesAreRetained(t *testing.T) {
 	})
 }
 
-// TestTrimIsDeterministic checks that the result is deterministic if many names are equally frequent.
+// TestTrimIsDeterministic checks that trim always keeps the same names if many names are equally frequent.
 func TestTrimIsDeterministic(t *testing.T) {
 	t.Parallel()
 	trimmedNames := func() []string {

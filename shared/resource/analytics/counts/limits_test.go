@@ -38,7 +38,7 @@ func TestLongNamesDoNotBlockWrites(t *testing.T) {
 			for range rounds {
 				c := fx.collector()
 				for i := range callsPerRound {
-					// The table does not respond for a while, so the callers of several intervals accumulate.
+					// The callers of several intervals accumulate, as if the table did not respond for a while.
 					at := fx.time.Add(time.Duration(i%maxMemoryIntervals) * finest.duration)
 					c.Call(newCall(incompressible(fx.random, size), 200+i%3, at))
 				}
@@ -116,7 +116,7 @@ func TestComplexitySumSaturates(t *testing.T) {
 	}
 	got := fx.operations(LastHour).Totals
 	if got.ComplexityMax != 1<<53-1 || got.ComplexityAvg <= 0 || got.ComplexityAvg > 1<<53 {
-		t.Errorf("totals = %+v, want ComplexityMax %d and ComplexityAvg from 1 to %d", got, 1<<53-1, 1<<53)
+		t.Errorf("totals = %+v, want ComplexityMax %d and ComplexityAvg above 0, at most %d", got, 1<<53-1, 1<<53)
 	}
 }
 

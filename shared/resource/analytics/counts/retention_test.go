@@ -73,8 +73,8 @@ func TestRollupStaysWithinTransactionLimit(t *testing.T) {
 		}
 		got := m.add(countsOver(hours))
 		if rows := len(m.tallies) + len(m.calls); got != want || rows > maxRollupRows || !got && rows != len(resolutions)+1 {
-			t.Errorf("add(calls of %d hours) = %t with %d rows to write, want %t with at most %d rows",
-				hours, got, rows, want, maxRollupRows)
+			t.Errorf("add(calls of %d hours) = %t with %d rows to write, want %t with at most %d rows, or %d rows if false",
+				hours, got, rows, want, maxRollupRows, len(resolutions)+1)
 		}
 	}
 	if m := newMergeBatch(shop.Name, now); !m.add(countsOver(maxRollupRows)) {
