@@ -105,6 +105,9 @@ func TestHTTP2NormalTrafficIsNotAFlood(t *testing.T) {
 	if got := f.waitResult(id); got.status != "200" {
 		t.Errorf("many messages in one request: result = %+v, want status 200", got)
 	}
+	if text := s.log.String(); strings.Contains(text, "floods") { // the transport would have opened another connection
+		t.Errorf("log = %s, want no connection that was ended because of a flood", text)
+	}
 	runHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	}, func(t *testing.T, s *tlsServer, p pipes) {

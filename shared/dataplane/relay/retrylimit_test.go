@@ -59,7 +59,8 @@ func (s *breakingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// retryCase is a request. notRepeatable is set if it must be sent at most once.
+// retryCase is a request with a header field and a body, "" for none. notRepeatable is set if the request must be sent
+// at most once.
 type retryCase struct {
 	method, field, body string
 	notRepeatable       bool
@@ -72,7 +73,7 @@ func (r retryCase) request(fx *fixture, path string) *http.Request {
 	}
 	request := fx.request(r.method, path, body)
 	if r.field != "" {
-		request.Header.Set(r.field, "odd")
+		request.Header.Set(r.field, "test")
 	}
 	return request
 }
@@ -204,6 +205,9 @@ func TestSimultaneousConnectionFailuresCountOnce(t *testing.T) {
 		a := fx.relay("a:443")
 		fx.agent(a.name, 4)
 		fx.agent(a.name, 4)
+		if n := fx.connections("agent"); n < 2 {
+			fx.Fatalf("connections of the agents = %d, want at least 2", n)
+		}
 		ctx, disconnect := context.WithTimeout(fx.Context(), 100*time.Millisecond)
 		defer disconnect()
 		_, _ = read(a.RoundTrip(fx.request(http.MethodGet, "/", nil).WithContext(ctx), account, "api", shop))
@@ -244,6 +248,9 @@ func TestBusyAgentErrorTakesPrecedence(t *testing.T) {
 			found = found || isFirst
 			return isFirst
 		}, (*wire).cut)
+		if !found {
+			fx.Fatal("the agent has no connection to the relay, want 2")
+		}
 		time.Sleep(2 * relay.AgentWait)
 		fx.writeRow("nobody:443", "rly_a")
 		fx.writeRow(b.name, "rly_b")

@@ -72,7 +72,7 @@ func (fx *fixture) placeOrder(a *issuance.Authority, hostname string, byHTTP boo
 
 // TestProcessesShareOneAccount checks that all processes use the same account at an authority, even if two of them
 // create it concurrently, and that the account's key is sealed in the table. At another
-// authority, the installation has another account with another key.
+// authority, the installation registers another account. The sealed key of one authority cannot be used for another.
 func TestProcessesShareOneAccount(t *testing.T) {
 	fx := newFixture(t)
 	second, _ := fx.newProcess()
