@@ -22,30 +22,48 @@ func TestPlatformDifferencesAreHidden(t *testing.T) {
 		status           int
 		wantBody         string // a part of the response
 	}{
-		"branch-with-a-slash.aws": {"variables", "VariablesService_create", http.StatusCreated, `"branch":"feature/x"`},
+		"branch-with-a-slash.aws": {
+			"variables", "VariablesService_create", http.StatusCreated, `"branch":"feature/x"`,
+		},
 		"branch-with-a-slash.localstack": {
 			"variables", "VariablesService_create", http.StatusCreated,
 			`"branch":"feature/x"`,
 		},
-		"branch-with-a-slash.ministack":  {"variables", "VariablesService_create", http.StatusCreated, `"branch":"feature/x"`},
-		"branch-with-a-percent-sign.aws": {"variables", "VariablesService_create", http.StatusCreated, `"branch":"50%"`},
+		"branch-with-a-slash.ministack": {
+			"variables", "VariablesService_create", http.StatusCreated, `"branch":"feature/x"`,
+		},
+		"branch-with-a-percent-sign.aws": {
+			"variables", "VariablesService_create", http.StatusCreated, `"branch":"50%"`,
+		},
 		"branch-with-a-percent-sign.ministack": {
 			"variables", "VariablesService_create", http.StatusCreated,
 			`"branch":"50%"`,
 		},
 		"bare-percent-sign": {"variables", "", http.StatusBadRequest, "%25"},
-		"bulk.aws":          {"consumers", "ApiKeyKeysService_bulkCreate", http.StatusNotFound, "This consumer does not exist"},
+		"bulk.aws": {
+			"consumers", "ApiKeyKeysService_bulkCreate", http.StatusNotFound, "This consumer does not exist",
+		},
 		"bulk.aws-unencoded": {
 			"consumers", "ApiKeyKeysService_bulkCreate", http.StatusNotFound,
 			"This consumer does not exist",
 		},
-		"bulk.localstack":             {"consumers", "ApiKeyKeysService_bulkCreate", http.StatusNotFound, "This consumer does not exist"},
-		"bulk.ministack":              {"consumers", "ApiKeyKeysService_bulkCreate", http.StatusNotFound, "This consumer does not exist"},
-		"query-twice.aws":             {"consumers", "ApiKeyConsumersService_list", http.StatusBadRequest, "more than once"},
-		"query-twice.ministack":       {"consumers", "ApiKeyConsumersService_list", http.StatusBadRequest, "more than once"},
-		"query-single-values-alone":   {"consumers", "ApiKeyConsumersService_list", http.StatusOK, `"limit":7`},
-		"query-with-a-slash.aws":      {"consumers", "ApiKeyConsumersService_list", http.StatusOK, `"data":[]`},
-		"body-in-base64.aws":          {"keybuckets", "ApiKeyBucketsService_create", http.StatusOK, `"name":"fresh"`},
+		"bulk.localstack": {
+			"consumers", "ApiKeyKeysService_bulkCreate", http.StatusNotFound, "This consumer does not exist",
+		},
+		"bulk.ministack": {
+			"consumers", "ApiKeyKeysService_bulkCreate", http.StatusNotFound, "This consumer does not exist",
+		},
+		"query-twice.aws": {
+			"consumers", "ApiKeyConsumersService_list", http.StatusBadRequest, "more than once",
+		},
+		"query-twice.ministack": {
+			"consumers", "ApiKeyConsumersService_list", http.StatusBadRequest, "more than once",
+		},
+		"query-single-values-alone": {"consumers", "ApiKeyConsumersService_list", http.StatusOK, `"limit":7`},
+		"query-with-a-slash.aws":    {"consumers", "ApiKeyConsumersService_list", http.StatusOK, `"data":[]`},
+		"body-in-base64.aws": {
+			"keybuckets", "ApiKeyBucketsService_create", http.StatusOK, `"name":"fresh"`,
+		},
 		"body-that-is-no-base64":      {"keybuckets", "", http.StatusBadRequest, "base64"},
 		"headers-single-values-alone": {"platform", "V1_whoAmI", http.StatusOK, `"account":"acme"`},
 		"stage-prefix.aws":            {"platform", "V1_whoAmI", http.StatusOK, `"account":"acme"`},

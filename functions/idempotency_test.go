@@ -482,10 +482,8 @@ func TestBulkRefusedAtLastCommitLeavesNothing(t *testing.T) {
 		first := c.send()
 		remaining := 0
 		for key := range c.Items.Snapshot() {
-			if strings.HasPrefix(key.PK, "key-hash#") {
-				if _, existed := c.before[key]; !existed {
-					remaining++
-				}
+			if _, existed := c.before[key]; !existed && strings.HasPrefix(key.PK, "key-hash#") {
+				remaining++
 			}
 		}
 		switch method {

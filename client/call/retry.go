@@ -93,8 +93,8 @@ func (a *API) doWithRetry(
 // errResponseTooLarge is the error for a response that is endless, or that grows too large when it is decompressed.
 var errResponseTooLarge = fmt.Errorf("the answer has more than %d bytes", maxResponseSize)
 
-// IsNotSent reports whether an error occurred before a request was sent: no connection was established, or the server
-// is not the one that the client wants. A change is not made in this case.
+// IsNotSent reports whether an error occurred before a request was sent: no connection was established, or the client
+// refused the server. A change is not made in this case.
 func IsNotSent(err error) bool {
 	opErr, isOp := errors.AsType[*net.OpError](err)
 	return isOp && opErr.Op == "dial" || isWrongServer(err)

@@ -3,6 +3,8 @@ package files_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,9 +95,13 @@ func TestSubscriptionIsDeletedBeforePlan(t *testing.T) {
 		"planExternalIds: [pro]", "planExternalIds: [old]").Replace(fullYAML))
 	p := mustCompare(t, f, "meteringBuckets: [{name: sold, complete: [plans, subscriptions], plans: [{planExternalId: "+
 		"pro, label: Pro}]}]", files.Options{Prune: true})
-	if len(p.Changes) != 2 || p.Changes[0].Kind != "subscription" || p.Changes[1].Kind != "plan" ||
-		p.Changes[0].Action != files.Delete || p.Changes[1].Action != files.Delete {
-		t.Errorf("Compare() = %+v, want the deletion of the subscription, then of the plan", p.Changes)
+	var got []string
+	for _, c := range p.Changes {
+		got = append(got, fmt.Sprint(c.Action, " ", c.Kind))
+	}
+	want := []string{fmt.Sprint(files.Delete, " subscription"), fmt.Sprint(files.Delete, " plan")}
+	if !slices.Equal(got, want) {
+		t.Errorf("changes of Compare() = %q, want %q", got, want)
 	}
 }
 

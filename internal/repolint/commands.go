@@ -52,7 +52,7 @@ func MakeTargets(t *Tree) (found []Finding) {
 
 var npmFolder = regexp.MustCompile(`\bnpm ci --prefix ([\w./-]*\w)`)
 
-// NpmFolders reports each `npm ci --prefix FOLDER` in any text file if the folder has no package-lock.json.
+// NpmFolders reports each folder after `npm ci --prefix`, in any text file, if the folder has no package-lock.json.
 func NpmFolders(t *Tree) (found []Finding) {
 	for name, text := range t.Texts {
 		for _, at := range npmFolder.FindAllStringSubmatchIndex(text, -1) {
