@@ -98,9 +98,11 @@ func (fx buildFixture) put(ctx context.Context, name string, buildList ...build)
 				},
 				Variables: map[string]string{"ADDRESS": "https://first.example.com"}, Catalog: lenientCatalog{}, Verify: verify,
 			})
-		if err != nil || artifact == nil {
-			return fmt.Errorf("compile build %s: artifact created: %t, errors %v, error %v",
-				served.BuildID, artifact != nil, result.Errors, err)
+		if err != nil {
+			return fmt.Errorf("compile build %s: %w", served.BuildID, err)
+		}
+		if artifact == nil {
+			return fmt.Errorf("compile build %s: no artifact, errors %v", served.BuildID, result.Errors)
 		}
 		artifact.Buckets = map[string]project.KeyBucket{"kept": {ID: "bckt_1", Name: "kept"}}
 		if b.withoutVariables {

@@ -372,8 +372,8 @@ func (m *machine) Check(t *rapid.T) {
 			len(got), total, err, len(m.model.consumers))
 	}
 	for _, c := range got {
-		want := m.model.consumers[c.Name]
-		if want == nil {
+		want, exists := m.model.consumers[c.Name]
+		if !exists {
 			t.Fatalf("consumer %s is listed, want it missing", c.Name)
 		}
 		if c.ID != want.id || len(c.Managers) != len(want.managers) {
