@@ -41,7 +41,7 @@ func baseNames() samples.Names {
 	}
 }
 
-func openBook(t *testing.T) (*samples.Book, samples.Names) {
+func openBook(t *testing.T) (*samples.SampleSet, samples.Names) {
 	t.Helper()
 	book, err := samples.Open(functions.APIGroups())
 	if err != nil {

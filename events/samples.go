@@ -24,8 +24,8 @@ type Names map[string]string
 // Samples are the valid requests of a group.
 type Samples struct {
 	// Names are the values of the group's own parameters. They can contain parameters of groups that are listed
-	// earlier, and the parameters consoleIcon, accountName, projectName and branchName, which the caller of Book.Names
-	// chooses. For an ID that the product assigns, Names has a sample; Setup replaces it with the real ID.
+	// earlier, and the parameters consoleIcon, accountName, projectName and branchName, which the caller of
+	// SampleSet.Names chooses. For an ID that the product assigns, Names has a sample; Setup replaces it with the real ID.
 	Names Names `json:"names"`
 	// Setup has the requests that create the objects for the group's operations. Send them in this order.
 	Setup []Step `json:"world"`
@@ -158,8 +158,8 @@ func escapeJSON(text string) string {
 	return string(out[1 : len(out)-1])
 }
 
-// Book contains the samples of several groups, with their declarations.
-type Book struct {
+// SampleSet contains the samples of several groups, with their declarations.
+type SampleSet struct {
 	groups  []api.Group
 	samples map[string]Samples
 	// operations contains each operation by its ID.
@@ -173,8 +173,8 @@ type operation struct {
 }
 
 // Open reads the samples of groups.
-func Open(groups []api.Group) (*Book, error) {
-	b := &Book{groups: groups, samples: map[string]Samples{}, operations: map[string]operation{}}
+func Open(groups []api.Group) (*SampleSet, error) {
+	b := &SampleSet{groups: groups, samples: map[string]Samples{}, operations: map[string]operation{}}
 	for _, g := range groups {
 		s, err := Load(g.Name)
 		if err != nil {
@@ -189,7 +189,7 @@ func Open(groups []api.Group) (*Book, error) {
 }
 
 // check returns an error if a group has samples of an operation that it does not declare.
-func (b *Book) check() error {
+func (b *SampleSet) check() error {
 	for group, s := range b.samples {
 		for id := range s.Requests {
 			if o, ok := b.operations[id]; !ok || o.group != group {
@@ -201,7 +201,7 @@ func (b *Book) check() error {
 }
 
 // Names returns the values of all parameters. base has the values that the caller chooses (Samples.Names).
-func (b *Book) Names(base Names) (n Names, err error) {
+func (b *SampleSet) Names(base Names) (n Names, err error) {
 	n = base
 	for _, g := range b.groups {
 		if n, err = n.Merge(b.samples[g.Name].Names); err != nil {
@@ -212,14 +212,14 @@ func (b *Book) Names(base Names) (n Names, err error) {
 }
 
 // Request returns an operation's valid request.
-func (b *Book) Request(d api.Declaration) Request {
+func (b *SampleSet) Request(d api.Declaration) Request {
 	return b.samples[b.operations[d.ID].group].Requests[d.ID]
 }
 
 // CreationRequests returns the requests for an operation in the Setup of all groups. If captured has parameters, it
 // returns only the requests that capture one of these parameters, or that create an object with its name. After Setup,
 // the objects of these requests already exist.
-func (b *Book) CreationRequests(d api.Declaration, captured ...string) (out []Request) {
+func (b *SampleSet) CreationRequests(d api.Declaration, captured ...string) (out []Request) {
 	for _, g := range b.groups {
 		for _, s := range b.samples[g.Name].Setup {
 			captures := func(parameter string) bool { return s.Capture[parameter] != "" || s.usesAsName(parameter) }
@@ -242,8 +242,8 @@ func (s Step) usesAsName(parameter string) bool {
 	return json.Unmarshal(s.Body, &body) == nil && body.Name == "{"+parameter+"}"
 }
 
-// Placeholders returns the parameters in the request's query and body.
-func (r Request) Placeholders() (out []string) {
+// Parameters returns the parameters in the request's query and body.
+func (r Request) Parameters() (out []string) {
 	for _, m := range parameterPattern.FindAllStringSubmatch(r.Query+string(r.Body), -1) {
 		out = append(out, m[1])
 	}
@@ -258,9 +258,9 @@ type Client interface {
 	Upload(names map[string]string, address string) error
 }
 
-// Setup creates the objects of the named groups, or of all groups if none is named. names is a result of Book.Names.
-// Setup adds to names the values that its steps capture.
-func (b *Book) Setup(c Client, names Names, groups ...string) error {
+// Setup creates the objects of the named groups, or of all groups if none is named. names is a result of
+// SampleSet.Names. Setup adds to names the values that its steps capture.
+func (b *SampleSet) Setup(c Client, names Names, groups ...string) error {
 	for _, g := range b.groups {
 		if len(groups) > 0 && !slices.Contains(groups, g.Name) {
 			continue
@@ -273,7 +273,7 @@ func (b *Book) Setup(c Client, names Names, groups ...string) error {
 }
 
 // RunSteps sends the requests of the steps one after another, and adds to n the values that they capture.
-func (b *Book) RunSteps(c Client, n Names, steps []Step) error {
+func (b *SampleSet) RunSteps(c Client, n Names, steps []Step) error {
 	for _, s := range steps {
 		o, ok := b.operations[s.Operation]
 		if !ok {

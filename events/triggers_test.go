@@ -25,7 +25,7 @@ func eventKind(e trigger.Event) string {
 	switch {
 	case e.ObjectCreated != "":
 		return "object-created"
-	case e.StreamRecords:
+	case e.FromStream:
 		return "stream-records"
 	case e.Schedule != nil:
 		return e.Schedule.Name
@@ -41,7 +41,7 @@ func eventKind(e trigger.Event) string {
 func expectedResult(t *testing.T, f trigger.Function, e trigger.Event) string {
 	t.Helper()
 	switch {
-	case e.StreamRecords:
+	case e.FromStream:
 		return `{"batchItemFailures":[]}`
 	case e.HTTP:
 		return `"statusCode":200`

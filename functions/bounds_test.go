@@ -246,7 +246,7 @@ func TestLongHeadersCauseNoInternalError(t *testing.T) {
 			"If-Match", "If-None-Match", "X-Forwarded-For",
 		} {
 			want := d.Status
-			if name == "Idempotency-Key" && d.TakesIdempotencyKey() || name == "If-Match" && d.Conditional() ||
+			if name == "Idempotency-Key" && d.TakesIdempotencyKey() || name == "If-Match" && d.AcceptsIfMatch() ||
 				name == "If-None-Match" && d.Single {
 				want = http.StatusBadRequest
 			}

@@ -194,7 +194,7 @@ func randomChange(
 	requests := variants(p.book, d)
 	r := requests[random.IntN(len(requests))]
 	n := maps.Clone(p.names)
-	for _, parameter := range append(events.Parameters(d), r.Placeholders()...) {
+	for _, parameter := range append(events.Parameters(d), r.Parameters()...) {
 		var candidates []apiObject
 		for _, candidate := range objects {
 			if candidate.names[parameter] != "" {
@@ -228,7 +228,7 @@ func readTool(tools map[string]*apitools.Tool, path string) *apitools.Tool {
 // enough, because the test is sequential.
 func stateCount(t *testing.T) int {
 	t.Helper()
-	if simulations.Racing {
+	if simulations.RaceEnabled {
 		return 16
 	}
 	return 96 + *randomViolations/50
@@ -236,7 +236,7 @@ func stateCount(t *testing.T) int {
 
 // checkReport compares the report of a dry run with the change, which was made in dt.Fixture: with the state that is
 // read after the change, and with its audit record.
-func (dt dryRunTest) checkReport(t *testing.T, tools map[string]*apitools.Tool, report api.DryRun) {
+func (dt dryRunTest) checkReport(t *testing.T, tools map[string]*apitools.Tool, report api.DryRunResult) {
 	t.Helper()
 	if after, read := dt.readObject(t); read && dt.d.Method != http.MethodDelete {
 		if masked, _ := readTool(tools, dt.d.Path).Mask(after); !sameJSON(masked, report.After) {
@@ -256,7 +256,7 @@ func (dt dryRunTest) checkReport(t *testing.T, tools map[string]*apitools.Tool, 
 
 // checkRemoved compares the report of a deletion's dry run with the objects that the deletion has removed. before and
 // after have the numbers of objects before and after the deletion.
-func (dt dryRunTest) checkRemoved(t *testing.T, before, after map[string]int, report api.DryRun) {
+func (dt dryRunTest) checkRemoved(t *testing.T, before, after map[string]int, report api.DryRunResult) {
 	t.Helper()
 	removed := before
 	for kind, n := range after {
@@ -319,7 +319,7 @@ func TestDryRunMatchesChangeInManyStates(t *testing.T) {
 				continue
 			}
 			succeeded++
-			var report api.DryRun
+			var report api.DryRunResult
 			if err := json.Unmarshal(dryResult.response, &report); err != nil {
 				t.Fatal(err)
 			}

@@ -95,7 +95,7 @@ func objectDigests(fx *functionstest.Fixture) map[string]string {
 }
 
 // decodeDryRun decodes the response of a dry run.
-func decodeDryRun(t *testing.T, resp functionstest.Response) (out api.DryRun) {
+func decodeDryRun(t *testing.T, resp functionstest.Response) (out api.DryRunResult) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(resp.Body))
 	d.DisallowUnknownFields()
@@ -156,7 +156,7 @@ func TestDryRunMatchesChange(t *testing.T) {
 			case d.Method == http.MethodDelete:
 				after = nil
 			}
-			want := api.DryRun{
+			want := api.DryRunResult{
 				DryRun: true, Operation: d.ID, Status: d.Status, Before: before, After: after,
 				Removes: report.Removes,
 			}
@@ -181,7 +181,7 @@ func TestDryRunMatchesChange(t *testing.T) {
 }
 
 // normalize returns the report of a dry run as text, without the upload address, which is not valid in a dry run.
-func normalize(t *testing.T, d api.DryRun) string {
+func normalize(t *testing.T, d api.DryRunResult) string {
 	t.Helper()
 	var out bytes.Buffer
 	text, err := json.Marshal(d)

@@ -16,7 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-func isConditional(d api.Declaration) bool { return d.Conditional() }
+func isConditional(d api.Declaration) bool { return d.AcceptsIfMatch() }
 
 // readOperation returns the operation that reads the object that d changes. ok is false if no operation reads it.
 func readOperation(d api.Declaration) (read api.Declaration, ok bool) {

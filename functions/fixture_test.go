@@ -51,7 +51,7 @@ func newFixture(t *testing.T) *functionstest.Fixture {
 }
 
 // samples returns the sample requests of all groups.
-func samples(t *testing.T) *events.Book {
+func samples(t *testing.T) *events.SampleSet {
 	t.Helper()
 	book, err := events.Open(functions.APIGroups())
 	if err != nil {
@@ -70,7 +70,7 @@ func sharedNames(account string) events.Names {
 
 // populate creates the objects of groups, or of all groups if none is named, in an account. key is a key of the
 // account. populate returns the values of the path parameters that identify the objects.
-func populate(fx *functionstest.Fixture, book *events.Book, key, account string, groups ...string) events.Names {
+func populate(fx *functionstest.Fixture, book *events.SampleSet, key, account string, groups ...string) events.Names {
 	fx.Helper()
 	n, err := book.Names(sharedNames(account))
 	if err != nil {
@@ -86,7 +86,7 @@ func populate(fx *functionstest.Fixture, book *events.Book, key, account string,
 // because a build waits until all gateways serve it. Tests use copies.
 type populatedFixture struct {
 	*functionstest.Fixture
-	book  *events.Book
+	book  *events.SampleSet
 	key   string
 	names events.Names
 }
@@ -165,7 +165,7 @@ func fewerIfRacing(match func(api.Declaration) bool) func(api.Declaration) bool 
 			return false
 		}
 		matched++
-		return !simulations.Racing || matched%12 == 1
+		return !simulations.RaceEnabled || matched%12 == 1
 	}
 }
 
@@ -185,7 +185,7 @@ func requestTarget(t *testing.T, d api.Declaration, r events.Request, n events.N
 }
 
 // variants returns the valid requests of an operation. The first one is the plain request.
-func variants(book *events.Book, d api.Declaration) []events.Request {
+func variants(book *events.SampleSet, d api.Declaration) []events.Request {
 	r := book.Request(d)
 	return append([]events.Request{r}, r.Variants...)
 }

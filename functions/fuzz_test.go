@@ -39,7 +39,7 @@ func TestFuzzedRequestsGetDeclaredResponses(t *testing.T) {
 				fx.Now = fx.Now.Add(time.Second) // so that each audit record has its own time
 				before, call := fx.Items.Snapshot(), truncate(d.Method+" "+path+" "+body)
 				resp := fx.Call(p.key, d.Method, path, body)
-				if rawPath, _, _ := strings.Cut(path, "?"); len(rawPath) > framing.MaxPathBytes {
+				if rawPath, _, _ := strings.Cut(path, "?"); len(rawPath) > framing.DefaultMaxPathBytes {
 					resp.Want(http.StatusRequestURITooLong) // refused before routing
 					continue
 				}

@@ -119,7 +119,7 @@ type unauthorizedCaller struct {
 // namedObjects returns the parameters in the path, the query or the body of a request that identify an object that must
 // exist.
 func namedObjects(d api.Declaration, r events.Request) []string {
-	return slices.DeleteFunc(append(events.Parameters(d), r.Placeholders()...), isScopeParameter)
+	return slices.DeleteFunc(append(events.Parameters(d), r.Parameters()...), isScopeParameter)
 }
 
 func unauthorizedCallers() []unauthorizedCaller {
@@ -180,7 +180,7 @@ type visibilityFixtures struct {
 }
 
 // newFixtures returns the two fixtures for a caller. Both have the objects that the caller can see.
-func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.Book) (out visibilityFixtures) {
+func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.SampleSet) (out visibilityFixtures) {
 	t.Helper()
 	setup := func(t *testing.T) (fx *functionstest.Fixture, key, fullKey string) {
 		fx = newFixture(t)

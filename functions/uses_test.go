@@ -28,7 +28,7 @@ func TestOperationsUseDeclaredGrants(t *testing.T) {
 			fx, _, _ = p.sendValid(t, d, r, "Idempotency-Key", "a", "If-Match", "*")
 			used = append(used, fx.Uses.Recorded()...)
 		}
-		if d.Conditional() && slices.Contains(d.Uses, api.RootKey) {
+		if d.AcceptsIfMatch() && slices.Contains(d.Uses, api.RootKey) {
 			used = append(used, api.RootKey) // reads open sealed values only if the query requests them
 		}
 		used = append(used, concurrentUses[d.ID]...)

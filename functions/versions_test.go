@@ -250,7 +250,7 @@ func TestTwoReleasesShareATable(t *testing.T) {
 		}
 	}
 	changed, runs, steps := 0, simulations.Runs(7), 250
-	if simulations.Racing { // the test has no concurrency
+	if simulations.RaceEnabled { // the test has no concurrency
 		runs, steps = 1, 60
 	}
 	for seed := range runs {

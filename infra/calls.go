@@ -35,7 +35,7 @@ func checkTriggers(specs []functionSpec) error {
 	var readers []string
 	for _, f := range specs {
 		for _, e := range f.triggers {
-			if e.StreamRecords {
+			if e.FromStream {
 				readers = append(readers, f.name)
 			}
 			if e.Schedule != nil {
@@ -49,10 +49,10 @@ func checkTriggers(specs []functionSpec) error {
 		case !async && r != trigger.Retries{}:
 			errs = append(errs, fmt.Errorf("function %s declares retries, and nothing calls it that waits for no answer: "+
 				"leave them out", f.name))
-		case async && (r.Attempts < 0 || r.Attempts > maxRetries || r.MaxAge < minAge || r.MaxAge > maxAge ||
+		case async && (r.MaxRetries < 0 || r.MaxRetries > maxRetries || r.MaxAge < minAge || r.MaxAge > maxAge ||
 			r.MaxAge%time.Second != 0):
 			errs = append(errs, fmt.Errorf("function %s declares %d retries of calls of %s at most: declare 0 to %d of %s to "+
-				"%s, in whole seconds", f.name, r.Attempts, r.MaxAge, maxRetries, minAge, maxAge))
+				"%s, in whole seconds", f.name, r.MaxRetries, r.MaxAge, maxRetries, minAge, maxAge))
 		}
 	}
 	if len(readers) > maxStreamReaders {
@@ -115,7 +115,7 @@ func newRetries(scope constructs.Construct, s Settings, f *function) {
 		// FunctionName is the literal name of the function and no reference. The configuration depends on the alias, and the
 		// alias on the function, so the function exists first.
 		FunctionName: f.resource.FunctionName(), Qualifier: jsii.String(liveAlias),
-		MaximumRetryAttempts:     jsii.Number(f.retries.Attempts),
+		MaximumRetryAttempts:     jsii.Number(f.retries.MaxRetries),
 		MaximumEventAgeInSeconds: jsii.Number(f.retries.MaxAge.Seconds()),
 	}
 	if f.retries.DeadLetter {

@@ -29,7 +29,7 @@ type triggerCase struct {
 func triggerCases() map[string]triggerCase {
 	hourRetries := trigger.Retries{MaxAge: time.Hour}
 	events := func(e ...trigger.Event) []trigger.Event { return e }
-	stream, upload := trigger.Event{StreamRecords: true}, trigger.Event{ObjectCreated: "uploads/"}
+	stream, upload := trigger.Event{FromStream: true}, trigger.Event{ObjectCreated: "uploads/"}
 	scheduled := func(s trigger.Schedule) trigger.Event { s.Name = "tick"; return trigger.Event{Schedule: &s} }
 
 	return map[string]triggerCase{
@@ -55,11 +55,11 @@ func triggerCases() map[string]triggerCase {
 		},
 		"three retries": {[]functionSpec{{
 			name: "a", triggers: events(upload),
-			retries: trigger.Retries{Attempts: 3, MaxAge: time.Hour},
+			retries: trigger.Retries{MaxRetries: 3, MaxAge: time.Hour},
 		}}, "declares 3 retries"},
 		"negative number of retries": {[]functionSpec{{
 			name: "a", triggers: events(upload),
-			retries: trigger.Retries{Attempts: -1, MaxAge: time.Hour},
+			retries: trigger.Retries{MaxRetries: -1, MaxAge: time.Hour},
 		}}, "declares -1 retries"},
 		"maximum age below a minute": {[]functionSpec{{
 			name: "a", triggers: events(upload),
@@ -172,7 +172,7 @@ func TestAsyncCallsAreRetriedAsDeclared(t *testing.T) {
 		wantConfigs++
 		p := configs[logicalID(f.name)+"Retries"].Properties
 		if p["FunctionName"] != "gatewright-dev-"+f.name || p["Qualifier"] != liveAlias ||
-			p["MaximumRetryAttempts"] != float64(f.retries.Attempts) ||
+			p["MaximumRetryAttempts"] != float64(f.retries.MaxRetries) ||
 			p["MaximumEventAgeInSeconds"] != f.retries.MaxAge.Seconds() {
 			t.Errorf("the retries of %s are %v, want %+v", f.name, p, f.retries)
 		}
@@ -181,7 +181,7 @@ func TestAsyncCallsAreRetriedAsDeclared(t *testing.T) {
 				continue
 			}
 			policy := get(schedule.Properties, "Target", "RetryPolicy")
-			if get(policy, "MaximumRetryAttempts") != float64(f.retries.Attempts) ||
+			if get(policy, "MaximumRetryAttempts") != float64(f.retries.MaxRetries) ||
 				get(policy, "MaximumEventAgeInSeconds") != f.retries.MaxAge.Seconds() {
 				t.Errorf("%s has the retries %v, want %+v", id, policy, f.retries)
 			}

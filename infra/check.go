@@ -28,7 +28,7 @@ func newCheck(app awscdk.App, s Settings, installation awscdk.Stack) {
 	if s.CheckRegion == "" {
 		return
 	}
-	stack := awscdk.NewStack(app, jsii.String(removals.CheckStack(s.Stage)), &awscdk.StackProps{
+	stack := awscdk.NewStack(app, jsii.String(removals.CheckStackName(s.Stage)), &awscdk.StackProps{
 		Description:           jsii.Sprintf("Gatewright, the synthetic check of the installation %s", s.Stage),
 		Tags:                  &map[string]*string{"product": jsii.String("gatewright"), "stage": jsii.String(s.Stage)},
 		Env:                   &awscdk.Environment{Region: &s.CheckRegion},

@@ -141,7 +141,7 @@ func TestCheckStackIsInCheckRegion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := manifest.Artifacts[removals.CheckStack("dev")]
+	check := manifest.Artifacts[removals.CheckStackName("dev")]
 	if !strings.HasSuffix(check.Environment, "/"+checkRegion) || !slices.Contains(check.Dependencies, "gatewright-dev") {
 		t.Errorf("the check's stack is in %s after %v, want %s after gatewright-dev", check.Environment,
 			check.Dependencies, checkRegion)

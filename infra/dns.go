@@ -46,13 +46,13 @@ func newDNSRecords(
 	}
 	weight := s.processWeight()
 	if domain != nil {
-		record("FunctionName", removals.ByFunction, totalWeight-weight, domain.AttrRegionalDomainName(),
+		record("FunctionName", removals.FunctionRecord, totalWeight-weight, domain.AttrRegionalDomainName(),
 			domain.AttrRegionalHostedZoneId()).
 			Node().AddDependency(dependencies...)
 	}
 	for _, svc := range running {
 		if svc.AlsoFunction {
-			record("ProcessName", removals.ByProcess, weight, svc.balancer.resource.AttrDnsName(),
+			record("ProcessName", removals.ProcessRecord, weight, svc.balancer.resource.AttrDnsName(),
 				svc.balancer.resource.AttrCanonicalHostedZoneId())
 		}
 	}

@@ -29,7 +29,7 @@ func newEndpoints(
 			withAnyPrincipal(nil, allow([]any{"s3:GetObject"}, awscdk.Fn_Sub(jsii.String(imageLayersARN), nil))))},
 		{"TableEndpoint", "dynamodb", d.endpointStatements(svc, targetTable, targetDueIndex)},
 	} {
-		if svc.Upstreams {
+		if svc.CallsUpstreams {
 			// A project's upstream can be any bucket or table that is public, or for which the project's clients sign
 			// their requests. Requests to upstreams use the same endpoint as the installation's own requests, and the
 			// endpoint's policy cannot distinguish them. The role of the task limits the access to the installation's

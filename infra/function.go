@@ -80,7 +80,7 @@ func functionSpecs(s Settings) []functionSpec {
 			triggers: t.Events, retries: t.Retries, memoryMB: s.MemoryMB,
 		}
 		switch {
-		case t.Heavy:
+		case t.HighMemory:
 			spec.memoryMB = s.BuilderMemoryMB
 		case servesHTTP:
 			spec.memoryMB = s.GatewayMemoryMB

@@ -316,10 +316,10 @@ func withAddedFunctions(t *testing.T) (assembly, []functionSpec) {
 	functions := func(s Settings) []functionSpec {
 		added := functionSpec{name: "added", timeout: time.Minute, memoryMB: 128, triggers: []trigger.Event{
 			{ObjectCreated: "truststore/"},
-			{StreamRecords: true},
+			{FromStream: true},
 			{Schedule: &trigger.Schedule{Name: "often", Interval: 10 * time.Minute}},
 			{Schedule: &trigger.Schedule{Name: "nightly", Cron: "30 2 * * 1-5"}},
-		}, retries: trigger.Retries{Attempts: 1, MaxAge: time.Hour, DeadLetter: true}}
+		}, retries: trigger.Retries{MaxRetries: 1, MaxAge: time.Hour, DeadLetter: true}}
 		writeAsset(t, s, added.name)
 		first := s.withFunction(t, "aaa",
 			api.Declaration{ID: "aaa_put", Method: "PUT", Path: "/v1/accounts/{account}/key-buckets/{bucket}"},

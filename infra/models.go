@@ -74,7 +74,7 @@ func (s Settings) checkVectors() error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		return fmt.Errorf("read the index of the documentation: %w", err)
 	}

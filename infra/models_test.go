@@ -95,7 +95,7 @@ func TestOnlyConfiguredModelsAreAllowed(t *testing.T) {
 // this documentation.
 func TestVectorsMatchTheModelAndDocumentation(t *testing.T) {
 	const model = "amazon.titan-embed-text-v2:0"
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}

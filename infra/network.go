@@ -136,13 +136,14 @@ func (n *network) addSecurityGroups(scope constructs.Construct, name string, s S
 		allowEgress("BalancerToAdmin", "health checks", n.balancers, adminPort(svc), nil, n.tasks.AttrGroupId())
 		allowIngress("AdminFromBalancer", "health checks", n.tasks, adminPort(svc), nil, n.balancers.AttrGroupId())
 	}
-	if svc.Peers {
+	if svc.HasPeers {
 		allowIngress("TasksFromTasks", "requests for what another task has", n.tasks, svc.Port.Listen, nil,
 			n.tasks.AttrGroupId())
 		allowEgress("TasksToTasks", "requests for what another task has", n.tasks, svc.Port.Listen, nil,
 			n.tasks.AttrGroupId())
 	}
-	if svc.Upstreams { // this includes private addresses, which the process itself refuses unless privateUpstreams is set
+	// This includes private addresses, which the process itself refuses unless privateUpstreams is set.
+	if svc.CallsUpstreams {
 		allowEgressRange("TasksToUpstreams", "what projects call, AWS and collectors of spans", n.tasks, 1, maxPort,
 			jsii.String(anyIPv4), nil)
 		return
@@ -270,7 +271,7 @@ func newTargetGroup(
 		protocol = "HTTPS" // the load balancer does not verify the certificate
 	}
 	if s.Admin.Listen != "" { // the service's port needs a host name, which a health check does not send
-		protocol, path, port = "HTTP", admin.Ready, strconv.Itoa(adminPort(s))
+		protocol, path, port = "HTTP", admin.ReadyPath, strconv.Itoa(adminPort(s))
 	}
 	return awselasticloadbalancingv2.NewCfnTargetGroup(scope, &id, &awselasticloadbalancingv2.CfnTargetGroupProps{
 		VpcId: n.vpc, TargetType: jsii.String("ip"), Protocol: jsii.String("TCP"), Port: jsii.Number(s.Port.Listen),
@@ -286,7 +287,7 @@ func newTargetGroup(
 			// balancer would close them.
 			attribute("target_health_state.unhealthy.connection_termination.enabled", "false"),
 			attribute("target_health_state.unhealthy.draining_interval_seconds", "0"),
-			attribute("preserve_client_ip.enabled", strconv.FormatBool(!s.Peers)),
+			attribute("preserve_client_ip.enabled", strconv.FormatBool(!s.HasPeers)),
 			attribute("proxy_protocol_v2.enabled", "false"),
 		},
 	})

@@ -194,7 +194,7 @@ func TestTemplateRecordsTheStageFile(t *testing.T) {
 	if err := json.Unmarshal(root, &template); err != nil {
 		t.Fatal(err)
 	}
-	if got := (removals.Stack{Templates: map[string]removals.Template{"": template}}).StageFile(); got != want {
+	if got := (removals.Stack{Templates: map[string]removals.Template{"": template}}).StageFileDigest(); got != want {
 		t.Errorf("the template records %q, want %q", got, want)
 	}
 }

@@ -355,7 +355,7 @@ func TestLastReleaseCanBeUpdated(t *testing.T) {
 	// If the last release does not have the file, before is empty. Then retainedFile is not compared until the next
 	// release, but for apiLockFile the test fails.
 	readVersions := func(name string) (before, now string) {
-		raw, err := released.File(t.Context(), "..", commit, "infra/"+name)
+		raw, err := released.ReadFile(t.Context(), "..", commit, "infra/"+name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}

@@ -46,7 +46,8 @@ func TestDeploymentVerifiesTaskParameters(t *testing.T) {
 		}
 		stack.Templates[file] = tmpl
 	}
-	got, want := stack.Parameters(), []string{"/gatewright/dev/gateway-certificate", "/gatewright/dev/relay-certificate"}
+	got := stack.SecretParameters()
+	want := []string{"/gatewright/dev/gateway-certificate", "/gatewright/dev/relay-certificate"}
 	if !slices.Equal(got, want) {
 		t.Errorf("Parameters() = %v, want %v", got, want)
 	}

@@ -69,7 +69,7 @@ func (s Settings) reserved(f functionSpec) int {
 	switch {
 	case s.Emulator != "", s.Concurrency == 0, hasTrigger(func(e trigger.Event) bool { return e.HTTP }):
 		return 0
-	case len(f.routes) > 0, hasTrigger(func(e trigger.Event) bool { return e.ObjectCreated != "" || e.StreamRecords }):
+	case len(f.routes) > 0, hasTrigger(func(e trigger.Event) bool { return e.ObjectCreated != "" || e.FromStream }):
 		return max(s.Concurrency/interactiveDivisor, 1)
 	}
 	// Two calls can run at once, because a late call can overlap with the next one.

@@ -171,7 +171,7 @@ func TestNoFunctionStarvesAnother(t *testing.T) {
 			if !serves && n < 2 { // a late call can overlap with the next one
 				t.Errorf("%s reserves a concurrency of %d, want at least 2", f.name, n)
 			}
-			if slices.ContainsFunc(f.triggers, func(e trigger.Event) bool { return e.StreamRecords }) && n < streamParallelism {
+			if slices.ContainsFunc(f.triggers, func(e trigger.Event) bool { return e.FromStream }) && n < streamParallelism {
 				t.Errorf("%s reserves a concurrency of %d, want at least %d, as many as the stream calls for a shard", f.name, n,
 					streamParallelism)
 			}

@@ -28,7 +28,7 @@ func newTriggers(scope constructs.Construct, s Settings, d data, f *function) er
 		switch {
 		case e.ObjectCreated != "":
 			newUploadTrigger(scope, d, f, e.ObjectCreated)
-		case e.StreamRecords:
+		case e.FromStream:
 			newStreamTrigger(scope, d, f, e, s.filterPattern(e))
 		case e.Schedule != nil:
 			if err := newSchedule(scope, s, f, *e.Schedule); err != nil {
@@ -142,7 +142,7 @@ func newSchedule(scope constructs.Construct, s Settings, f *function, e trigger.
 			// The scheduler repeats the call if Lambda does not accept it. newRetries configures the retries of an
 			// accepted call that fails.
 			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{
-				MaximumRetryAttempts:     jsii.Number(f.retries.Attempts),
+				MaximumRetryAttempts:     jsii.Number(f.retries.MaxRetries),
 				MaximumEventAgeInSeconds: jsii.Number(f.retries.MaxAge.Seconds()),
 			},
 		},

@@ -227,7 +227,7 @@ func TestConnectionErrorIsExplained(t *testing.T) {
 		"http://127.0.0.1:1":                "nothing listens there",
 		"https://gatewright-nobody.invalid": "no machine of this name",
 	} {
-		origin, err := profile.Origin(address)
+		origin, err := profile.ParseOrigin(address)
 		if err != nil {
 			t.Fatal(err)
 		}

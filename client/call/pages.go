@@ -41,19 +41,19 @@ func (t *PageTracker) AddPage(pageSize int, after string) error {
 	return nil
 }
 
-// List is like Pages, but takes the name of the operation, and arguments that it encodes as JSON.
+// List is like ListAll, but takes the name of the operation, and arguments that it encodes as JSON.
 func (a *API) List(ctx context.Context, name string, arguments map[string]any) ([]byte, error) {
 	t, raw, err := encodeArguments(name, arguments)
 	if err != nil {
 		return nil, err
 	}
-	return a.Pages(ctx, t, raw)
+	return a.ListAll(ctx, t, raw)
 }
 
-// Pages calls a list operation until it has all pages. It returns one JSON object: data has all entries from the offset
-// in values on, and total is the total number of entries. If the operation takes a cursor, Pages uses the cursor, so
-// that concurrent changes do not duplicate or skip entries. Pages changes values.
-func (a *API) Pages(ctx context.Context, t *apitools.Tool, values map[string]json.RawMessage) ([]byte, error) {
+// ListAll calls a list operation until it has all pages. It returns one JSON object: data has all entries from the
+// offset in values on, and total is the total number of entries. If the operation takes a cursor, ListAll uses the
+// cursor, so that concurrent changes do not duplicate or skip entries. ListAll changes values.
+func (a *API) ListAll(ctx context.Context, t *apitools.Tool, values map[string]json.RawMessage) ([]byte, error) {
 	type page struct {
 		Data  []json.RawMessage `json:"data"`
 		Total int64             `json:"total"`

@@ -117,7 +117,7 @@ func (a *App) operationCommand(t *apitools.Tool) *cobra.Command {
 		}
 		body := []byte(nil)
 		if allPages {
-			body, err = api.Pages(ctx, t, values)
+			body, err = api.ListAll(ctx, t, values)
 		} else {
 			var resp *call.Response
 			if resp, err = api.Do(ctx, t, values); err == nil {

@@ -185,7 +185,7 @@ const defaultTimeout = 2 * time.Minute
 
 func (f *targetFlags) register(flags *pflag.FlagSet, timeout time.Duration) {
 	flags.StringVar(&f.overrides.Profile, "profile", "", "the profile that says which installation is meant ("+
-		profile.VarName+")")
+		profile.VarProfile+")")
 	flags.StringVar(&f.overrides.URL, "url", "", "the installation's address, for a key of "+
 		profile.VarKey+" or "+profile.VarKeyFile+" ("+profile.VarURL+")")
 	flags.StringVar(&f.overrides.Account, "account", "", "the account that is meant, where it is not the key's ("+

@@ -77,7 +77,7 @@ func (a *App) variableSetCommand() *cobra.Command {
 // It refuses an empty stdin, because a script has then probably forgotten the value.
 func (a *App) readValue(ctx context.Context, question string, reader *flagReader) (string, error) {
 	if a.prompter().Interactive() {
-		return a.prompter().Secret(ctx, question, "--file FILE")
+		return a.prompter().AskSecret(ctx, question, "--file FILE")
 	}
 	content, err := reader.readFile("file", "-")
 	if err == nil && len(content) == 0 {

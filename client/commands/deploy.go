@@ -81,7 +81,7 @@ func (a *App) deployCommand() *cobra.Command {
 				return s.reportRefusal(p, err)
 			}
 			summary, err := p.Archive(ctx, w)
-			if err := s.report(report.Report{Warnings: summary.Warnings, Folder: p.InRepository()}); err != nil {
+			if err := s.report(report.Report{Warnings: summary.Warnings, Folder: p.PathInRepository()}); err != nil {
 				return err
 			}
 			return s.reportRefusal(p, err)
@@ -97,7 +97,7 @@ func (a *App) deployCommand() *cobra.Command {
 			return err
 		}
 		return s.reportBuild(ctx, api, result, buildSources{
-			source: report.FromFiles(uploaded), folder: p.InRepository(),
+			source: report.FromFiles(uploaded), folder: p.PathInRepository(),
 			reports: reportTo,
 		})
 	})
@@ -145,7 +145,7 @@ func (s *session) reportRefusal(p *folder.Project, err error) error {
 	if !ok {
 		return err
 	}
-	if err := s.report(report.Report{Errors: refused.Problems, Folder: p.InRepository()}); err != nil {
+	if err := s.report(report.Report{Errors: refused.Problems, Folder: p.PathInRepository()}); err != nil {
 		return err
 	}
 	document, err := json.Marshal(deploy.Result{Status: "ERROR", Errors: refused.Problems, Warnings: []project.Problem{}})
@@ -158,7 +158,7 @@ func (s *session) reportRefusal(p *folder.Project, err error) error {
 }
 
 // showState reports that a step has ended, or the message of a step.
-func (s *session) showState(state deploy.State) {
+func (s *session) showState(state deploy.StepState) {
 	outcome, finished := map[string]string{"SUCCESS": "done", "ERROR": "failed"}[state.Status]
 	switch {
 	case finished && state.Message != "" && outcome == "done": // reportBuild reports the reason of a failure

@@ -116,7 +116,7 @@ func (a *App) deploymentCommand() *cobra.Command {
 		Use: "deployment", Short: "List, follow, roll back and delete deployments",
 		GroupID: groupProjects, Example: "  gatewright deployment list --project shop",
 	}
-	commandline.Group(group)
+	commandline.MakeGroup(group)
 	group.AddCommand(
 		a.deploymentListCommand(), a.deploymentStatusCommand(), a.deploymentRedeployCommand(), a.deploymentDeleteCommand(),
 		a.deploymentRollbackCommand(),

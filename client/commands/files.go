@@ -77,14 +77,14 @@ func (a *App) exportCommand() *cobra.Command {
 			"times and ids.\n\n" +
 			"Secrets, which the API does not tell, are references to variables of the environment or to files; stderr " +
 			"lists them.\n" +
-			"Kinds are " + strings.Join(files.Members(), ", ") + "; all without one.",
+			"Kinds are " + strings.Join(files.TopLevelLists(), ", ") + "; all without one.",
 		Example:   "  gatewright export > account.yaml\n  gatewright export keyBuckets --out account",
-		ValidArgs: files.Members(),
+		ValidArgs: files.TopLevelLists(),
 	}, func(ctx context.Context, s *session, kinds []string) error {
 		for _, kind := range kinds {
-			if !slices.Contains(files.Members(), kind) {
+			if !slices.Contains(files.TopLevelLists(), kind) {
 				return exit.WithCode(exit.Usage, fmt.Errorf("%s is no kind: there are %s", kind,
-					strings.Join(files.Members(), ", ")))
+					strings.Join(files.TopLevelLists(), ", ")))
 			}
 		}
 		return s.export(ctx, kinds, dir, force)
@@ -362,7 +362,7 @@ func pathInRepository(ctx context.Context, name string) string {
 	if err != nil {
 		return ""
 	}
-	return p.InRepository()
+	return p.PathInRepository()
 }
 
 // writePlan writes the changes of a plan.

@@ -28,7 +28,7 @@ func (a *App) initCommand() *cobra.Command {
 		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml",
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
-		files, err := scaffold.Files(upstream)
+		files, err := scaffold.TemplateFiles(upstream)
 		if err == nil && from != "" {
 			var text []byte
 			if text, err = (&flagReader{in: a.stdin(ctx)}).readFile("from", from); err == nil {
@@ -62,7 +62,7 @@ func (s *session) reportCreated(ctx context.Context, dir string, files map[strin
 	}
 	if err := s.report(report.Report{
 		Errors: result.Errors, Warnings: result.Warnings,
-		Source: report.FromFiles(result.Files), Folder: p.InRepository(),
+		Source: report.FromFiles(result.Files), Folder: p.PathInRepository(),
 	}); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (k keyFlags) apply(ctx context.Context, p *profile.Profile, a *App) (err er
 	case k.fromStdin:
 		p.Key, err = profile.ReadKey(a.stdin(ctx))
 	default:
-		if p.Key, err = a.prompter().Secret(ctx, "The account key",
+		if p.Key, err = a.prompter().AskSecret(ctx, "The account key",
 			"--key-stdin, --key-file FILE or --key-command COMMAND"); err == nil {
 			p.Key, err = profile.CheckKey("what was typed", p.Key)
 		}
@@ -115,7 +115,7 @@ func (a *App) loginCommand() *cobra.Command {
 		if s.target.overrides.URL != "" || s.target.overrides.Profile != "" {
 			return exit.WithCode(exit.Usage, errors.New("the address is the word after login, and --name names the profile"))
 		}
-		origin, err := profile.Origin(args[0])
+		origin, err := profile.ParseOrigin(args[0])
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (a *App) profileCommand() *cobra.Command {
 		Use: "profile", Short: "List, choose and delete profiles", GroupID: groupProfiles,
 		Example: "  gatewright profile list",
 	}
-	commandline.Group(group)
+	commandline.MakeGroup(group)
 	list := a.localCommand(&cobra.Command{
 		Use: "list", Short: "List the profiles",
 		Example: "  gatewright profile list --output json", Args: cobra.NoArgs,

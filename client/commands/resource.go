@@ -80,7 +80,7 @@ const keyFormatArgument = "key-format"
 func (a *App) resourceCommand(path string, r resource) *cobra.Command {
 	path += " " + r.name
 	group := &cobra.Command{Use: r.name, Short: r.short, SuggestFor: r.suggestFor}
-	commandline.Group(group)
+	commandline.MakeGroup(group)
 	for _, v := range r.verbs {
 		group.AddCommand(a.verbCommand(path, v))
 	}

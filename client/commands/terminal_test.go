@@ -168,7 +168,7 @@ func TestInterruptEndsPrompt(t *testing.T) {
 			if code != exit.Interrupted || !strings.Contains(stderr.String(), tt.prompt) {
 				t.Errorf("Run(%v), interrupted = %d with %s, want %d and %q", tt.args, code, &stderr, exit.Interrupted, tt.prompt)
 			}
-		case <-time.After(deadline.Long()):
+		case <-time.After(deadline.Timeout()):
 			t.Fatalf("Run(%v) does not end after an interrupt, want code %d", tt.args, exit.Interrupted)
 		}
 		if tt.prompt != "" && (during != before) != tt.hidden {

@@ -41,7 +41,7 @@ func newValidation(r validate.Result) validation {
 	return validation{
 		Valid:  len(r.Errors) == 0,
 		Errors: append([]project.Problem{}, r.Errors...), Warnings: append([]project.Problem{}, r.Warnings...),
-		UnknownVariables: append([]string{}, r.Unknown...),
+		UnknownVariables: append([]string{}, r.UnknownVariables...),
 		Uploaded: uploadSummary{
 			r.Summary.Files, r.Summary.Bytes, append([]folder.ExcludedPath{}, r.Summary.Excluded...),
 			r.Summary.MoreExcluded,
@@ -98,7 +98,7 @@ func (s *session) validate(ctx context.Context, dir, envFile string, reportTo re
 	}
 	r := report.Report{
 		Errors: result.Errors, Warnings: result.Warnings, Source: report.FromFiles(result.Files),
-		Folder: p.InRepository(),
+		Folder: p.PathInRepository(),
 	}
 	if err := reportTo.write(r); err != nil {
 		return err
@@ -117,9 +117,9 @@ func (s *session) validate(ctx context.Context, dir, envFile string, reportTo re
 				document,
 			})
 	}
-	if len(result.Unknown) > 0 {
+	if len(result.UnknownVariables) > 0 {
 		s.out.Infof("values that are not known here: %s; --env-file FILE has the project checked with them",
-			strings.Join(result.Unknown, ", "))
+			strings.Join(result.UnknownVariables, ", "))
 	}
 	return s.out.Document(ctx, document, func() (output.Grid, error) {
 		line := "valid"

@@ -43,13 +43,13 @@ type Source struct {
 type Deployer struct {
 	API *call.API
 	// OnState is called each time the state of a step changes. It can be nil.
-	OnState func(State)
+	OnState func(StepState)
 	// PollInterval is the interval between two status requests.
 	PollInterval time.Duration
 }
 
-// State is the state of a step of a deployment.
-type State struct {
+// StepState is the state of a step of a deployment.
+type StepState struct {
 	// Step is pack, upload, or one of the builder's steps: download, validate, build, deploy.
 	Step string `json:"step"`
 	// Status is IN_PROGRESS, SUCCESS or ERROR.
@@ -104,7 +104,7 @@ func (e *FollowError) Unwrap() error { return e.cause }
 // Pack returns an error, Upload returns this error and sends no request. If the upload fails, but the sources may have
 // arrived, the error is a *FollowError.
 func (d *Deployer) Upload(ctx context.Context, s Source) (statusID string, err error) {
-	d.notify(State{Step: "pack", Status: inProgress})
+	d.notify(StepState{Step: "pack", Status: inProgress})
 	spool, err := os.CreateTemp("", "gatewright-*.tar.gz")
 	if err != nil {
 		return "", fmt.Errorf("make a file for the archive: %w", err)
@@ -118,7 +118,7 @@ func (d *Deployer) Upload(ctx context.Context, s Source) (statusID string, err e
 	if err != nil {
 		return "", fmt.Errorf("measure the archive: %w", err)
 	}
-	d.notify(State{Step: "pack", Status: succeeded, Message: fmt.Sprintf("%d bytes", size)})
+	d.notify(StepState{Step: "pack", Status: succeeded, Message: fmt.Sprintf("%d bytes", size)})
 	arguments := map[string]any{"projectName": s.Project, "environment": s.Branch}
 	for name, value := range map[string]string{"repositoryUrl": s.RepositoryURL, "sha": s.SHA} {
 		if value != "" {
@@ -140,11 +140,11 @@ func (d *Deployer) Upload(ctx context.Context, s Source) (statusID string, err e
 		// The message about following the build contains the status ID, and users may paste it into a shell.
 		return "", errors.New("the API names no id for the build")
 	}
-	d.notify(State{Step: "upload", Status: inProgress})
+	d.notify(StepState{Step: "upload", Status: inProgress})
 	if err := d.upload(ctx, s, target.UploadURL, target.DeploymentID, spool, size); err != nil {
 		return "", err
 	}
-	d.notify(State{Step: "upload", Status: succeeded})
+	d.notify(StepState{Step: "upload", Status: succeeded})
 	return target.DeploymentID, nil
 }
 
@@ -293,12 +293,12 @@ func (d *Deployer) notifySteps(s status, notified map[string]string) {
 		step := s.Steps[name]
 		if current := step.Status + step.Message; notified[name] != current {
 			notified[name] = current
-			d.notify(State{name, step.Status, step.Message})
+			d.notify(StepState{name, step.Status, step.Message})
 		}
 	}
 }
 
-func (d *Deployer) notify(s State) {
+func (d *Deployer) notify(s StepState) {
 	if d.OnState != nil {
 		d.OnState(s)
 	}

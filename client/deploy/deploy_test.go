@@ -96,7 +96,7 @@ func newInstallation(t *testing.T) *fakeInstallation {
 			Access: access, HTTP: call.NewHTTPClient(),
 			Sleep: func(ctx context.Context, _ time.Duration) error { return context.Cause(ctx) },
 		},
-		OnState: func(s deploy.State) { i.states = append(i.states, s.Step+" "+s.Status) },
+		OnState: func(s deploy.StepState) { i.states = append(i.states, s.Step+" "+s.Status) },
 	}
 	return i
 }
@@ -214,7 +214,7 @@ func TestUploadToUntrustedURLIsRefused(t *testing.T) {
 		}
 	}
 	i := newInstallation(t)
-	origin, err := profile.Origin("https://127.0.0.1:1")
+	origin, err := profile.ParseOrigin("https://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}

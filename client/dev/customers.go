@@ -57,8 +57,8 @@ type customers struct {
 }
 
 var (
-	_ policy.Keys          = (*customers)(nil)
-	_ policy.Subscriptions = (*customers)(nil)
+	_ policy.Keys               = (*customers)(nil)
+	_ policy.SubscriptionReader = (*customers)(nil)
 )
 
 func openCustomers(o Options, source *ids.Source) (*customers, error) {
@@ -188,17 +188,17 @@ func writeKeys(file string, entries []keyEntry) error {
 }
 
 // Verify implements policy.Keys.
-func (c *customers) Verify(_ context.Context, ref policy.BucketRef, key string) (policy.Identity, error) {
+func (c *customers) Verify(_ context.Context, ref policy.BucketRef, key string) (policy.KeyOwner, error) {
 	presented := sha256.Sum256([]byte(key))
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, e := range c.entries {
 		stored := sha256.Sum256([]byte(e.Key))
 		if e.Bucket == ref.ID && subtle.ConstantTimeCompare(stored[:], presented[:]) == 1 {
-			return policy.Identity{Sub: e.Consumer, Data: e.Data}, nil
+			return policy.KeyOwner{Sub: e.Consumer, Data: e.Data}, nil
 		}
 	}
-	return policy.Identity{}, fault.New(fault.Unauthenticated, "The key opens nothing here.")
+	return policy.KeyOwner{}, fault.New(fault.Unauthenticated, "The key opens nothing here.")
 }
 
 // subscriptionPrefix is the first part of the ID of each customer's only subscription.

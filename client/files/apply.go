@@ -219,8 +219,8 @@ func (a *applier) createdID(c *Change, body []byte) string {
 // kind returns the kind of the object that a change is about.
 func (a *applier) kind(c *Change) *Kind {
 	for k := range a.fieldsByKind {
-		if slices.Contains([]string{k.Create, k.Update, k.Delete}, c.Operation) || k.Separate != nil &&
-			k.Separate.Write == c.Operation {
+		if slices.Contains([]string{k.Create, k.Update, k.Delete}, c.Operation) || k.SeparateField != nil &&
+			k.SeparateField.Write == c.Operation {
 			return k
 		}
 	}
@@ -269,7 +269,7 @@ func (a *applier) remoteObject(c *Change) *remoteObject {
 	arguments, _ := a.arguments(c)
 	for i, ancestor := range ancestors {
 		id := ""
-		switch argument := arguments[ancestor.Argument].(type) {
+		switch argument := arguments[ancestor.PathParameter].(type) {
 		case string:
 			id = argument
 		case Value:
@@ -356,15 +356,15 @@ func (a *applier) confirmDeleted(ctx context.Context, c *Change, resumed bool) (
 	return false, a.conflictError(ctx, c, existing)
 }
 
-// fetchCurrent reads the current state of the object of a change. If the change writes the Separate field, fetchCurrent
-// reads only this field.
+// fetchCurrent reads the current state of the object of a change. If the change writes the SeparateField field,
+// fetchCurrent reads only this field.
 func (a *applier) fetchCurrent(ctx context.Context, c *Change) (*remoteObject, error) {
 	o := a.remoteObject(c)
-	if k := a.kind(c); k.Separate == nil || k.Separate.Write != c.Operation {
+	if k := a.kind(c); k.SeparateField == nil || k.SeparateField.Write != c.Operation {
 		return a.fetch(ctx, o)
 	}
 	value, _, err := a.readSeparate(ctx, o)
-	o.fields = map[string]Value{o.kind.Separate.Field: value}
+	o.fields = map[string]Value{o.kind.SeparateField.Field: value}
 	return o, err
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// Exported has the objects of an account as files describe them. The same objects produce the same bytes in every
-// installation.
-type Exported struct {
+// ExportedAccount has the objects of an account as files describe them. The same objects produce the same bytes in
+// every installation.
+type ExportedAccount struct {
 	// lists are the top-level lists, in the order of creation.
 	lists []objectList
 	// Secrets lists the values that the API does not return, each with its reference: the user must provide the value
@@ -46,21 +46,21 @@ type exportedObject struct {
 // exporter reads all objects of an account.
 type exporter struct {
 	*accountClient
-	out *Exported
+	out *ExportedAccount
 }
 
 // Export reads all objects in the top-level lists with these names. If members is empty, it reads all objects.
-func Export(ctx context.Context, api API, members []string) (*Exported, error) {
+func Export(ctx context.Context, api API, members []string) (*ExportedAccount, error) {
 	account, err := api.Account(ctx)
 	if err != nil {
 		return nil, err
 	}
 	e := &exporter{
 		accountClient: &accountClient{api: api, account: account, etagsComputable: map[*Kind]bool{}},
-		out:           &Exported{usedReferences: map[string]bool{}},
+		out:           &ExportedAccount{usedReferences: map[string]bool{}},
 	}
 	if len(members) == 0 {
-		members = Members()
+		members = TopLevelLists()
 	}
 	e.out.members = members
 	kinds := Kinds()
@@ -193,14 +193,14 @@ func (e *exporter) exportObject(ctx context.Context, k *Kind, remote *remoteObje
 	secret := k.Secret != "" && string(remote.fields[k.SecretIf]) == "true"
 	for _, name := range slices.Sorted(maps.Keys(e.fieldsByKind[k].byName)) {
 		f, value := e.fieldsByKind[k].byName[name], remote.fields[name]
-		if k.Separate != nil && name == k.Separate.Field {
+		if k.SeparateField != nil && name == k.SeparateField.Field {
 			var err error
 			if value, _, err = e.readSeparate(ctx, remote); err != nil {
 				return nil, err
 			}
 		}
 		switch {
-		case slices.Contains(k.Local, name), fromProject && slices.Contains([]string{"tags", "isRetrievable"}, name):
+		case slices.Contains(k.LocalFields, name), fromProject && slices.Contains([]string{"tags", "isRetrievable"}, name):
 		case f.Secret, secret && name == k.Secret, slices.Contains(k.writeOnlyFields(), name):
 			write(name, e.addReference(k, remote, name))
 		case isEmpty(value):
@@ -252,8 +252,9 @@ var (
 	nonFileChars     = lazy.Regexp(`[^A-Za-z0-9._-]+`)
 )
 
-// addReference returns a reference in place of a value that the API does not return, and adds it to Exported.Secrets.
-// The reference is unique in the export, and each export of the same objects has the same references.
+// addReference returns a reference in place of a value that the API does not return, and adds it to
+// ExportedAccount.Secrets. The reference is unique in the export, and each export of the same objects has the same
+// references.
 func (e *exporter) addReference(k *Kind, remote *remoteObject, name string) Value {
 	var names []string
 	for ancestor := remote; ancestor.kind != nil; ancestor = ancestor.parent {
@@ -290,7 +291,7 @@ func (e *exporter) addReference(k *Kind, remote *remoteObject, name string) Valu
 }
 
 // JSON returns the export as one JSON document.
-func (e *Exported) JSON() []byte {
+func (e *ExportedAccount) JSON() []byte {
 	b := bytes.NewBufferString("{")
 	for i, list := range e.lists {
 		if i > 0 {
@@ -319,7 +320,7 @@ func (l objectList) json(b *bytes.Buffer) {
 }
 
 // YAML returns the export as the content of one YAML file.
-func (e *Exported) YAML() ([]byte, error) {
+func (e *ExportedAccount) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	for _, list := range e.lists {
 		if err := list.yaml(&b, ""); err != nil {
@@ -384,7 +385,7 @@ func CheckFolder(dir string, force bool) error {
 // does not exist or is empty, it receives all files in one step: an interruption leaves it as it was. If dir has files,
 // force must be true. WriteFolder then replaces each file in one step, and removes files of an earlier export whose
 // list is now empty.
-func (e *Exported) WriteFolder(dir string, force bool) (written []string, err error) {
+func (e *ExportedAccount) WriteFolder(dir string, force bool) (written []string, err error) {
 	files := map[string][]byte{}
 	for _, list := range e.lists {
 		var b bytes.Buffer

@@ -42,7 +42,8 @@ type fakeAPI struct {
 	listsDiffer bool
 }
 
-// fakeObject is an object in a fakeAPI. scope identifies its parents. separate is the value of the field Kind.Separate.
+// fakeObject is an object in a fakeAPI. scope identifies its parents. separate is the value of the field
+// Kind.SeparateField.
 type fakeObject struct {
 	kind     *files.Kind
 	scope    string
@@ -165,8 +166,8 @@ func stringOf(raw json.RawMessage) (s string) {
 func scopeOf(ancestors []*files.Kind, arguments map[string]json.RawMessage) string {
 	var b strings.Builder
 	for _, k := range ancestors {
-		if k.Argument != "" {
-			b.WriteString("/" + k.Argument + "=" + stringOf(arguments[k.Argument]))
+		if k.PathParameter != "" {
+			b.WriteString("/" + k.PathParameter + "=" + stringOf(arguments[k.PathParameter]))
 		}
 	}
 	return b.String()
@@ -183,13 +184,13 @@ func (f *fakeAPI) handle(name string, arguments map[string]json.RawMessage) (res
 			return
 		}
 		scope := scopeOf(ancestors, arguments)
-		object := f.find(k, scope, stringOf(arguments[k.Argument]))
+		object := f.find(k, scope, stringOf(arguments[k.PathParameter]))
 		var mustExist bool
 		switch name {
 		case k.Read, k.Update, k.Delete:
 			mustExist = true
 		}
-		if k.Separate != nil && (name == k.Separate.Read || name == k.Separate.Write) {
+		if k.SeparateField != nil && (name == k.SeparateField.Read || name == k.SeparateField.Write) {
 			mustExist = true
 		}
 		condition := stringOf(arguments["ifMatch"])
@@ -204,15 +205,15 @@ func (f *fakeAPI) handle(name string, arguments map[string]json.RawMessage) (res
 			resp = f.list(k, scope, arguments)
 		case name == k.Read:
 			resp = okWithETag(f.withEmbedded(object, f.render(object, true), arguments))
-		case k.Separate != nil && name == k.Separate.Read:
+		case k.SeparateField != nil && name == k.SeparateField.Read:
 			resp = okWithETag(object.separateBody())
-		case k.Separate != nil && name == k.Separate.Write:
+		case k.SeparateField != nil && name == k.SeparateField.Write:
 			if err = checkCondition(condition, object.separateBody()); err == nil &&
-				f.isNameTaken(object, arguments[k.Separate.Field]) {
+				f.isNameTaken(object, arguments[k.SeparateField.Field]) {
 				err = newProblem(http.StatusConflict, exit.Conflict)
 			}
 			if err == nil {
-				object.separate = arguments[k.Separate.Field]
+				object.separate = arguments[k.SeparateField.Field]
 				f.record("tunnel.update", object)
 				resp = ok(map[string]any{"id": "pst", "status": "success"})
 			}
@@ -260,14 +261,14 @@ func (f *fakeAPI) find(k *files.Kind, scope, id string) *fakeObject {
 // parentsExist reports whether the parents in arguments exist.
 func (f *fakeAPI) parentsExist(ancestors []*files.Kind, arguments map[string]json.RawMessage) bool {
 	for i, k := range ancestors {
-		if k.Create != "" && f.find(k, scopeOf(ancestors[:i], arguments), stringOf(arguments[k.Argument])) == nil {
+		if k.Create != "" && f.find(k, scopeOf(ancestors[:i], arguments), stringOf(arguments[k.PathParameter])) == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// isNameTaken reports whether another object of the kind has one of the unique names in the Separate field.
+// isNameTaken reports whether another object of the kind has one of the unique names in the SeparateField field.
 func (f *fakeAPI) isNameTaken(owner *fakeObject, field json.RawMessage) bool {
 	names := func(field json.RawMessage) (all []string) {
 		var list []struct{ Name string }
@@ -284,7 +285,7 @@ func (f *fakeAPI) isNameTaken(owner *fakeObject, field json.RawMessage) bool {
 }
 
 func (f *fakeAPI) remove(target *fakeObject) {
-	scope := target.scope + "/" + target.kind.Argument + "=" + target.id
+	scope := target.scope + "/" + target.kind.PathParameter + "=" + target.id
 	f.objects = slices.DeleteFunc(f.objects, func(o *fakeObject) bool {
 		return o == target || o.scope == scope || strings.HasPrefix(o.scope, scope+"/")
 	})
@@ -368,7 +369,7 @@ func (f *fakeAPI) withEmbedded(
 			}
 			list := []map[string]any{}
 			for _, embedded := range f.objects {
-				if embedded.kind.Member == child.Member && embedded.scope == o.scope+"/"+o.kind.Argument+"="+o.id &&
+				if embedded.kind.Member == child.Member && embedded.scope == o.scope+"/"+o.kind.PathParameter+"="+o.id &&
 					(embedded.fields["sub"] == nil) == (member == "managerInvites") {
 					list = append(list, f.render(embedded, false))
 				}
@@ -418,7 +419,7 @@ func (f *fakeAPI) create(k *files.Kind, scope string, arguments map[string]json.
 		}
 		f.created++
 		f.objects = append(f.objects, &fakeObject{
-			kind: k.Children[0], scope: scope + "/" + k.Argument + "=" + o.id,
+			kind: k.Children[0], scope: scope + "/" + k.PathParameter + "=" + o.id,
 			id: fmt.Sprintf("%s_%d", f.name, f.created), fields: fields,
 		})
 	}

@@ -24,7 +24,7 @@ import (
 type Field struct {
 	Name string
 	// OnCreate says that the body of a create request has the field, and OnUpdate the same for an update request. Both
-	// are false for Kind.Separate. Required says that an object cannot be created without the field.
+	// are false for Kind.SeparateField. Required says that an object cannot be created without the field.
 	OnCreate, OnUpdate, Required bool
 	// Secret says that the value is always a secret. It is false for Kind.Secret, which can also be an ordinary value.
 	Secret bool
@@ -102,8 +102,8 @@ func bodyMembers(
 func fieldsOf(k *Kind) (*fields, error) {
 	f := &fields{byName: map[string]*Field{}}
 	operations := []string{k.Create, k.Update}
-	if k.Separate != nil {
-		operations = append(operations, k.Separate.Write)
+	if k.SeparateField != nil {
+		operations = append(operations, k.SeparateField.Write)
 	}
 	for i, operation := range operations { // 0 creates, 1 updates, and 2 writes the separate field
 		members, required, tool, err := bodyMembers(operation)
@@ -112,7 +112,7 @@ func fieldsOf(k *Kind) (*fields, error) {
 		}
 		for name, schema := range members {
 			switch {
-			case k.isExcluded(name), i == 2 && name != k.Separate.Field, name == k.ParentMember && k.parent != nil:
+			case k.isExcluded(name), i == 2 && name != k.SeparateField.Field, name == k.ParentMember && k.parent != nil:
 				continue
 			case name == k.Key:
 				if f.keySchema, err = compileSchema(schema); err != nil {
@@ -151,7 +151,7 @@ func (k *Kind) isExcluded(name string) bool {
 		return true
 	}
 	for ancestor := k.parent; ancestor != nil; ancestor = ancestor.parent {
-		if ancestor.Argument == name {
+		if ancestor.PathParameter == name {
 			return true
 		}
 	}
@@ -204,7 +204,7 @@ func isEmpty(v Value) bool {
 }
 
 // equalValues reports whether two values of a field are equal. It ignores the order of members, the notation of
-// numbers, and the order of lists in k.Unordered. It ignores the time zone of a Time field, and fractions of a
+// numbers, and the order of lists in k.UnorderedFields. It ignores the time zone of a Time field, and fractions of a
 // millisecond. All empty values are equal (isEmpty).
 func (k *Kind) equalValues(f *Field, a, b Value) bool {
 	if isEmpty(a) || isEmpty(b) {
@@ -220,7 +220,7 @@ func (k *Kind) equalValues(f *Field, a, b Value) bool {
 			return timeA.Equal(timeB)
 		}
 	}
-	if slices.Contains(k.Unordered, f.Name) {
+	if slices.Contains(k.UnorderedFields, f.Name) {
 		a, b = sorted(a), sorted(b)
 	}
 	return equal(decode(a), decode(b))

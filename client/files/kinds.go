@@ -15,19 +15,19 @@ type Kind struct {
 	// List, Read, Create, Update and Delete are the names of the operations, "" for a missing operation. Objects of a
 	// kind without List, such as branches, are taken to exist always.
 	List, Read, Create, Update, Delete string
-	// Argument is the path parameter for the object, in its own operations and in those of its children. ID is the
+	// PathParameter is the path parameter for the object, in its own operations and in those of its children. ID is the
 	// member of a list entry that has the parameter's value. CreatedID is the member of Create's response that has this
 	// value, "" if it is the same member as ID.
-	Argument, ID, CreatedID string
+	PathParameter, ID, CreatedID string
 	// Excluded maps members of request bodies that files cannot have to the reason.
 	Excluded map[string]string
 	// Secret is the name of a field that holds a secret if the field that SecretIf names is true. Other secrets are
 	// declared in their schemas.
 	Secret, SecretIf string
-	// Unordered are the fields whose values are lists without a significant order.
-	Unordered []string
-	// Local are fields whose values only make sense in this installation. Exports omit these fields.
-	Local []string
+	// UnorderedFields are the fields whose values are lists without a significant order.
+	UnorderedFields []string
+	// LocalFields are fields whose values only make sense in this installation. Exports omit these fields.
+	LocalFields []string
 	// CaseInsensitive says that names are compared without regard to case.
 	CaseInsensitive bool
 	// NameOnly says that files may have the name of an object in place of the object.
@@ -41,8 +41,8 @@ type Kind struct {
 	ParentMember string
 	// SiblingIDs declares a field that has the names of siblings in files, although the API expects their IDs.
 	SiblingIDs *siblingIDs
-	// Separate is a field that is read and written by operations of its own.
-	Separate *separateField
+	// SeparateField is a field that is read and written by operations of its own.
+	SeparateField *separateField
 	// Convert converts a list entry to the members of request bodies. It is nil if the members are the same.
 	Convert func(map[string]Value) map[string]Value
 	// Dependents maps the names of objects that are deleted with an object of this kind, as messages have them, to the
@@ -107,15 +107,15 @@ const (
 // Kinds returns the kinds that files describe, in the order of creation. Each call returns a new list.
 func Kinds() []*Kind {
 	kinds := []*Kind{projectKind(), keyBucketKind(), tunnelKind(), meteringBucketKind(), {
-		Member: "caCertificates", Singular: "CA certificate", Key: "name", Argument: "id", ID: "id",
+		Member: "caCertificates", Singular: "CA certificate", Key: "name", PathParameter: "id", ID: "id",
 		List: "ClientMtlsCaCertificatesService_list", Read: "ClientMtlsCaCertificatesService_read",
 		Create: "ClientMtlsCaCertificatesService_create", Delete: "ClientMtlsCaCertificatesService_delete",
 	}, {
-		Member: domainsMember, Singular: "custom domain", Key: "hostname", Argument: "hostname", ID: "hostname",
+		Member: domainsMember, Singular: "custom domain", Key: "hostname", PathParameter: "hostname", ID: "hostname",
 		CaseInsensitive: true, Convert: domainFields,
 		List: "CustomDomainsService_list", Read: "CustomDomainsService_read", Create: "CustomDomainsService_create",
 		Update: "CustomDomainsService_update", Delete: "CustomDomainsService_delete",
-		Local: []string{"deploymentName", "stage"},
+		LocalFields: []string{"deploymentName", "stage"},
 		Excluded: map[string]string{
 			"isDefault": "it is for a hostname that leads to several deployments, and files have one",
 		},
@@ -135,7 +135,7 @@ func (k *Kind) setParents() {
 
 func projectKind() *Kind {
 	return &Kind{
-		Member: projectsMember, Singular: "project", Key: "name", Argument: "projectName", ID: "name",
+		Member: projectsMember, Singular: "project", Key: "name", PathParameter: "projectName", ID: "name",
 		List: "ProjectsService_list", Read: "ProjectsService_read", Create: "ProjectsService_create",
 		Delete: "ProjectsService_delete", StatusOperation: "ProjectsService_operation",
 		Dependents: map[string]string{
@@ -149,16 +149,16 @@ func projectKind() *Kind {
 			Member: "environments", Singular: "environment", Key: "branchName", ID: "branchName",
 			List: "EnvironmentsService_list", Create: "EnvironmentsService_create",
 		}, {
-			Member: "branches", Singular: "branch", Key: "name", Argument: "branchName", ID: "name",
+			Member: "branches", Singular: "branch", Key: "name", PathParameter: "branchName", ID: "name",
 			Children: []*Kind{{
-				Member: "variables", Singular: "variable", Key: "name", Argument: "variableName", ID: "name", Secret: "value",
+				Member: "variables", Singular: "variable", Key: "name", PathParameter: "variableName", ID: "name", Secret: "value",
 				SecretIf: "isSecret",
 				List:     "VariablesService_list", Read: "VariablesService_read", Create: "VariablesService_create",
 				Update: "VariablesService_update", Delete: "VariablesService_delete",
 			}},
 		}, {
-			Member: "mtlsCertificates", Singular: "mTLS certificate", Key: "name", Argument: "mtlsCertificateId", ID: "id",
-			Unordered: []string{"environments"}, Convert: certificateFields,
+			Member: "mtlsCertificates", Singular: "mTLS certificate", Key: "name", PathParameter: "mtlsCertificateId", ID: "id",
+			UnorderedFields: []string{"environments"}, Convert: certificateFields,
 			List: "MtlsCertificatesService_list", Read: "MtlsCertificatesService_read", Create: "MtlsCertificatesService_create",
 			Update: "MtlsCertificatesService_update", Delete: "MtlsCertificatesService_delete",
 		}},
@@ -167,17 +167,17 @@ func projectKind() *Kind {
 
 func keyBucketKind() *Kind {
 	return &Kind{
-		Member: keyBucketsMember, Singular: "key bucket", Key: "name", Argument: "bucketName", ID: "name",
+		Member: keyBucketsMember, Singular: "key bucket", Key: "name", PathParameter: "bucketName", ID: "name",
 		List: "ApiKeyBucketsService_list", Read: "ApiKeyBucketsService_read", Create: "ApiKeyBucketsService_create",
 		Update: "ApiKeyBucketsService_update", Delete: "ApiKeyBucketsService_delete",
 		Dependents: map[string]string{"consumers": "ApiKeyConsumersService_list"},
 		Children: []*Kind{{
-			Member: "consumers", Singular: "consumer", Key: "name", Argument: "consumerName", ID: "name",
+			Member: "consumers", Singular: "consumer", Key: "name", PathParameter: "consumerName", ID: "name",
 			List: "ApiKeyConsumersService_list", Read: "ApiKeyConsumersService_read", Create: "ApiKeyConsumersService_create",
 			Update: "ApiKeyConsumersService_update", Delete: "ApiKeyConsumersService_delete",
 			Dependents: map[string]string{"keys": "ApiKeyKeysService_list", "managers": "ApiKeyConsumerManagers_list"},
 			Children: []*Kind{{
-				Member: "managers", Singular: "manager", Key: "email", Argument: "managerId", ID: "id", CaseInsensitive: true,
+				Member: "managers", Singular: "manager", Key: "email", PathParameter: "managerId", ID: "id", CaseInsensitive: true,
 				NameOnly: true,
 				List:     "ApiKeyConsumerManagers_list", Read: "ApiKeyConsumerManagers_read",
 				Create: "ApiKeyConsumerManagers_create",
@@ -185,7 +185,7 @@ func keyBucketKind() *Kind {
 				Embedded: map[string]string{"managers": "include-managers", "managerInvites": "include-manager-invites"},
 			}, {
 				// A key's text is shown once, to the person who creates the key. So files only have its lifetime.
-				Member: "keys", Singular: "key", Key: "description", Argument: "keyId", ID: "id",
+				Member: "keys", Singular: "key", Key: "description", PathParameter: "keyId", ID: "id",
 				List: "ApiKeyKeysService_list", Read: "ApiKeyKeysService_get", Update: "ApiKeyKeysService_update",
 				Embedded: map[string]string{"apiKeys": "include-api-keys"},
 				Excluded: map[string]string{"key": "the text of a key is told once, to whoever makes it"},
@@ -196,10 +196,10 @@ func keyBucketKind() *Kind {
 
 func tunnelKind() *Kind {
 	return &Kind{
-		Member: "tunnels", Singular: "tunnel", Key: "name", Argument: "tunnelId", ID: "id", CreatedID: "tunnelId",
+		Member: "tunnels", Singular: "tunnel", Key: "name", PathParameter: "tunnelId", ID: "id", CreatedID: "tunnelId",
 		List: "TunnelService_list", Read: "TunnelService_read", Create: "TunnelService_create",
 		Delete: "TunnelService_delete", StatusOperation: "TunnelService_getProvisioningStatus",
-		Separate: &separateField{
+		SeparateField: &separateField{
 			Field: "services", Read: "TunneledServicesService_getServiceConfiguration",
 			Write: "TunneledServicesService_putServiceConfiguration", Unique: "name",
 			Fixed: map[string]Value{"version": Value("1")},
@@ -210,7 +210,7 @@ func tunnelKind() *Kind {
 func meteringBucketKind() *Kind {
 	return &Kind{
 		// A metering bucket has only an ID and no name in the API, so its plans identify it.
-		Member: meteringBucketsMember, Singular: "metering bucket", Key: "name", Argument: "bucketId", ID: "id",
+		Member: meteringBucketsMember, Singular: "metering bucket", Key: "name", PathParameter: "bucketId", ID: "id",
 		List: "MeteringBucketsService_list", Read: "MeteringBucketsService_read", Create: "MeteringBucketsService_create",
 		Delete: "MeteringBucketsService_delete",
 		Dependents: map[string]string{
@@ -218,11 +218,11 @@ func meteringBucketKind() *Kind {
 			"subscriptions": "MeteringSubscriptionsService_list",
 		},
 		Children: []*Kind{{
-			Member: "plans", Singular: "plan", Key: "planExternalId", Argument: "planId", ID: "id",
+			Member: "plans", Singular: "plan", Key: "planExternalId", PathParameter: "planId", ID: "id",
 			List: "MeteringPlansService_list", Read: "MeteringPlansService_read", Create: "MeteringPlansService_create",
 			Update: "MeteringPlansService_update", Delete: "MeteringPlansService_delete",
 		}, {
-			Member: "subscriptions", Singular: "subscription", Key: "subscriptionExternalId", Argument: "subscriptionId",
+			Member: "subscriptions", Singular: "subscription", Key: "subscriptionExternalId", PathParameter: "subscriptionId",
 			ID:   "id",
 			List: "MeteringSubscriptionsService_list", Read: "MeteringSubscriptionsService_read",
 			Create: "MeteringSubscriptionsService_create", Update: "MeteringSubscriptionsService_update",

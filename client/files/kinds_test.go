@@ -79,8 +79,8 @@ func TestKindsMatchAPIDeclaration(t *testing.T) {
 			k.List: {http.MethodGet}, k.Read: {http.MethodGet}, k.Create: {http.MethodPost},
 			k.Update: {http.MethodPatch}, k.Delete: {http.MethodDelete}, k.StatusOperation: {http.MethodGet},
 		}
-		if k.Separate != nil {
-			methods[k.Separate.Read], methods[k.Separate.Write] = []string{http.MethodGet}, []string{http.MethodPut}
+		if k.SeparateField != nil {
+			methods[k.SeparateField.Read], methods[k.SeparateField.Write] = []string{http.MethodGet}, []string{http.MethodPut}
 		}
 		for _, operation := range k.Dependents {
 			methods[operation] = []string{http.MethodGet}
@@ -105,9 +105,10 @@ func TestKindsMatchAPIDeclaration(t *testing.T) {
 				t.Errorf("%s: %s takes no idempotencyKey, want one, so that it can be repeated", k.Member, operation)
 			}
 			for _, a := range o.Arguments {
-				known := a.Name == call.AccountArgument || a.Name == "operationId" || a.Name == k.Argument || a.Location != "path"
+				known := a.Name == call.AccountArgument || a.Name == "operationId" || a.Name == k.PathParameter ||
+					a.Location != "path"
 				for _, ancestor := range ancestors {
-					known = known || a.Name == ancestor.Argument
+					known = known || a.Name == ancestor.PathParameter
 				}
 				if !known {
 					t.Errorf("%s: %s requires %s, want only arguments that are known", k.Member, operation, a.Name)

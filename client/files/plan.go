@@ -78,8 +78,8 @@ type Change struct {
 	// IfMatch is the condition of the request: an ETag, or * for an object that an earlier change creates, directly
 	// or with its project. "" means no condition.
 	IfMatch string `json:"ifMatch,omitempty"`
-	// Before are the fields of the object when the plan was made, or only the field Kind.Separate if the change writes
-	// that field. ConflictError compares them with the current fields.
+	// Before are the fields of the object when the plan was made, or only the field Kind.SeparateField if the change
+	// writes that field. ConflictError compares them with the current fields.
 	Before map[string]Value `json:"before,omitempty"`
 	// IdempotencyKey is the key of a create or update request, "" for a deletion. A repeated request has the same key.
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
@@ -119,7 +119,7 @@ type planner struct {
 	// create and to delete.
 	planIDs                          map[string]string
 	createdProjects, deletedProjects map[string]bool
-	// nameClaims has the unique names of the objects whose Separate field is compared or deleted. unchanged are the
+	// nameClaims has the unique names of the objects whose SeparateField field is compared or deleted. unchanged are the
 	// other existing objects that may have such names.
 	nameClaims []claim
 	unchanged  []*remoteObject
@@ -324,7 +324,8 @@ func (p *planner) create(o *object, created *remoteObject) bool {
 		switch {
 		case field.Required && (!present || fv.ref == nil && string(fv.value) == "null"):
 			p.addProblem(o.at, "There is no %s %s yet, and it is made with %s alone: add that.", k.Singular, o.name, name)
-		case !present || fv.ref == nil && string(fv.value) == "null" || k.Separate != nil && name == k.Separate.Field:
+		case !present || fv.ref == nil && string(fv.value) == "null" ||
+			k.SeparateField != nil && name == k.SeparateField.Field:
 		case !field.OnCreate:
 			p.addProblem(fv.at, "%s cannot be given to a %s that is made: leave it out at first.", name, k.Singular)
 		default:
@@ -465,7 +466,7 @@ func (p *planner) handleUnlisted(ctx context.Context, remote *remoteObject) erro
 		c.Dependents, err = p.countDependents(ctx, remote)
 	}
 	var value Value
-	if err == nil && remote.kind.Separate != nil {
+	if err == nil && remote.kind.SeparateField != nil {
 		value, _, err = p.readSeparate(ctx, remote)
 	}
 	if isNotFound(err) {
@@ -477,8 +478,8 @@ func (p *planner) handleUnlisted(ctx context.Context, remote *remoteObject) erro
 	if remote.kind.Member == projectsMember {
 		p.deletedProjects[remote.name] = true
 	}
-	if remote.kind.Separate != nil {
-		c.Dependents[remote.kind.Separate.Field] = int64(len(remote.kind.uniqueNames(value)))
+	if remote.kind.SeparateField != nil {
+		c.Dependents[remote.kind.SeparateField.Field] = int64(len(remote.kind.uniqueNames(value)))
 		p.addClaim(remote, position{}, c.Operation, value, nil)
 	}
 	p.deletions = append(p.deletions, c)

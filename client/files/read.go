@@ -422,5 +422,5 @@ func (f *Files) isSecret(o *object, name string) bool {
 	return name == o.kind.Secret && string(o.fields[o.kind.SecretIf].value) == "true"
 }
 
-// Members returns the names of the top-level lists in files. Callers use them to select the content of an export.
-func Members() []string { return memberNames(Kinds()) }
+// TopLevelLists returns the names of the top-level lists in files. Callers use them to select the content of an export.
+func TopLevelLists() []string { return memberNames(Kinds()) }

@@ -51,11 +51,11 @@ func (o *remoteObject) arguments() (arguments map[string]any, missing []IDArgume
 	arguments = map[string]any{}
 	for ; o.kind != nil; o = o.parent {
 		switch {
-		case o.kind.Argument == "":
+		case o.kind.PathParameter == "":
 		case o.id == "":
-			missing = append(missing, IDArgument{Argument: o.kind.Argument, Keys: []string{o.key()}})
+			missing = append(missing, IDArgument{Argument: o.kind.PathParameter, Keys: []string{o.key()}})
 		default:
-			arguments[o.kind.Argument] = o.id
+			arguments[o.kind.PathParameter] = o.id
 		}
 	}
 	return arguments, missing
@@ -292,18 +292,18 @@ func (c *accountClient) fetch(ctx context.Context, o *remoteObject) (*remoteObje
 	return current, nil
 }
 
-// readSeparate reads the field Kind.Separate of an object, with the field's ETag.
+// readSeparate reads the field Kind.SeparateField of an object, with the field's ETag.
 func (c *accountClient) readSeparate(ctx context.Context, o *remoteObject) (value Value, etag string, err error) {
 	arguments, _ := o.arguments()
-	resp, err := c.call(ctx, o.kind.Separate.Read, arguments)
+	resp, err := c.call(ctx, o.kind.SeparateField.Read, arguments)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Separate.Field, o.kind.Singular, o.name, err)
+		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.SeparateField.Field, o.kind.Singular, o.name, err)
 	}
 	var members map[string]Value
 	if err := call.Decode(resp.Body, &members); err != nil {
-		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.Separate.Field, o.kind.Singular, o.name, err)
+		return nil, "", fmt.Errorf("read the %s of the %s %s: %w", o.kind.SeparateField.Field, o.kind.Singular, o.name, err)
 	}
-	return members[o.kind.Separate.Field], resp.Header.Get("ETag"), nil
+	return members[o.kind.SeparateField.Field], resp.Header.Get("ETag"), nil
 }
 
 // countDependents returns the numbers of objects that are deleted with an object, by their names in messages. -1 means

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// claim has the names in the Separate field of an object that must be unique in the account. For example, the name of a
-// service belongs to one tunnel.
+// claim has the names in the SeparateField field of an object that must be unique in the account. For example, the name
+// of a service belongs to one tunnel.
 type claim struct {
 	owner *remoteObject
 	at    position
@@ -19,10 +19,10 @@ type claim struct {
 	before, after []string
 }
 
-// addClaim records the unique names of an object, before and after the change of its Separate field. It reports
+// addClaim records the unique names of an object, before and after the change of its SeparateField field. It reports
 // elements of after that refer to a project which the plan deletes.
 func (p *planner) addClaim(owner *remoteObject, at position, operation string, before, after Value) {
-	if owner.kind.Separate.Unique == "" {
+	if owner.kind.SeparateField.Unique == "" {
 		return
 	}
 	p.nameClaims = append(p.nameClaims, claim{
@@ -36,7 +36,7 @@ func (p *planner) addClaim(owner *remoteObject, at position, operation string, b
 			if p.deletedProjects[c.Project] {
 				p.addProblem(at, "%s[%d] of the %s %s is for the project %s, which these files do not name and --prune deletes: "+
 					"name that too, or leave it out here.",
-					owner.kind.Separate.Field, i, owner.kind.Singular, owner.name, c.Project)
+					owner.kind.SeparateField.Field, i, owner.kind.Singular, owner.name, c.Project)
 			}
 		}
 	}
@@ -45,18 +45,18 @@ func (p *planner) addClaim(owner *remoteObject, at position, operation string, b
 // addUnchanged records objects that the plan does not change, if their kind has unique names.
 func (p *planner) addUnchanged(objects ...*remoteObject) {
 	for _, o := range objects {
-		if o.kind.Separate != nil && o.kind.Separate.Unique != "" {
+		if o.kind.SeparateField != nil && o.kind.SeparateField.Unique != "" {
 			p.unchanged = append(p.unchanged, o)
 		}
 	}
 }
 
-// uniqueNames returns the unique name of each element of a Separate field.
+// uniqueNames returns the unique name of each element of a SeparateField field.
 func (k *Kind) uniqueNames(field Value) (names []string) {
 	var list []map[string]Value
 	_ = json.Unmarshal(field, &list)
 	for _, element := range list {
-		names = append(names, stringValue(element[k.Separate.Unique]))
+		names = append(names, stringValue(element[k.SeparateField.Unique]))
 	}
 	return names
 }
@@ -140,7 +140,7 @@ func (p *planner) checkOwners(ctx context.Context) error {
 			switch other := owners[name]; other {
 			case nil:
 			case c.owner:
-				p.addProblem(c.at, "%s stands twice in the %s of the %s %s: leave one out.", name, c.owner.kind.Separate.Field,
+				p.addProblem(c.at, "%s stands twice in the %s of the %s %s: leave one out.", name, c.owner.kind.SeparateField.Field,
 					c.owner.kind.Singular, c.owner.name)
 			default:
 				p.addProblem(c.at, "%s is to be of the %s %s too, and is one %s's alone: leave it out of one of them.", name,

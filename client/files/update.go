@@ -48,7 +48,7 @@ func (p *planner) differences(o *object, remote *remoteObject) (names []string, 
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		fv, f := o.fields[name], p.fieldsByKind[k].byName[name]
 		switch {
-		case k.Separate != nil && name == k.Separate.Field:
+		case k.SeparateField != nil && name == k.SeparateField.Field:
 			continue
 		case p.isSecret(o, remote, name):
 			if fv.ref == nil {
@@ -135,12 +135,12 @@ func (p *planner) checkCertificate(o *object, remote *remoteObject, name string)
 // infoField is the member of a response that describes a certificate.
 const infoField = "certificateInfo"
 
-// updateSeparate plans to change the Separate field if it differs from the file.
+// updateSeparate plans to change the SeparateField field if it differs from the file.
 func (p *planner) updateSeparate(ctx context.Context, o *object, remote *remoteObject) error {
-	if o.kind.Separate == nil {
+	if o.kind.SeparateField == nil {
 		return nil
 	}
-	fv, present := o.fields[o.kind.Separate.Field]
+	fv, present := o.fields[o.kind.SeparateField.Field]
 	if !present {
 		p.addUnchanged(remote)
 		return nil
@@ -149,7 +149,7 @@ func (p *planner) updateSeparate(ctx context.Context, o *object, remote *remoteO
 	if err != nil {
 		return deletedMeanwhile(remote, err)
 	}
-	if o.kind.equalValues(p.fieldsByKind[o.kind].byName[o.kind.Separate.Field], fv.value, existing) {
+	if o.kind.equalValues(p.fieldsByKind[o.kind].byName[o.kind.SeparateField.Field], fv.value, existing) {
 		p.addClaim(remote, fv.at, "", existing, existing)
 		return nil
 	}
@@ -157,9 +157,9 @@ func (p *planner) updateSeparate(ctx context.Context, o *object, remote *remoteO
 	return nil
 }
 
-// writeSeparate plans to write the Separate field, unless the object is new and the field is empty.
+// writeSeparate plans to write the SeparateField field, unless the object is new and the field is empty.
 func (p *planner) writeSeparate(o *object, remote *remoteObject, existing Value, etag string) {
-	sep := o.kind.Separate
+	sep := o.kind.SeparateField
 	if sep == nil || remote.isNew && isEmpty(o.fields[sep.Field].value) {
 		return
 	}

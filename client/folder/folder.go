@@ -151,7 +151,7 @@ func (w *walk) pack(ctx context.Context, dst io.Writer) error {
 		if err := w.copy(ctx, out, e); err != nil {
 			return err
 		}
-		if message := w.limits.TooLarge(compressed.n, 0) + w.limits.TooLarge(compressed.n+maxGzipLag,
+		if message := w.limits.SizeProblem(compressed.n, 0) + w.limits.SizeProblem(compressed.n+maxGzipLag,
 			uncompressed.n); message != "" {
 			return newRefusedError(project.Problem{Message: message})
 		}
@@ -159,7 +159,7 @@ func (w *walk) pack(ctx context.Context, dst io.Writer) error {
 	if err := errors.Join(out.Close(), gz.Close()); err != nil {
 		return fmt.Errorf("end the archive: %w", err)
 	}
-	if message := w.limits.TooLarge(compressed.n, uncompressed.n); message != "" {
+	if message := w.limits.SizeProblem(compressed.n, uncompressed.n); message != "" {
 		return newRefusedError(project.Problem{Message: message})
 	}
 	return nil

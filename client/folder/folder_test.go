@@ -180,7 +180,7 @@ func TestParentIgnoreFilesApply(t *testing.T) {
 	})
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(filepath.Join(top, "apis", "shop"), link))
-	if rel := open(t, link).InRepository(); rel != "apis/shop" {
+	if rel := open(t, link).PathInRepository(); rel != "apis/shop" {
 		t.Errorf("InRepository() = %q, want apis/shop", rel)
 	}
 	got, summary := archiveContents(t, open(t, link))

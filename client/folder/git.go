@@ -116,9 +116,9 @@ func publicURL(remote string) string {
 	return ""
 }
 
-// InRepository returns the path of the project's folder within its repository, with slashes. It returns "" if the
+// PathInRepository returns the path of the project's folder within its repository, with slashes. It returns "" if the
 // project is at the top of the repository, or has no repository.
-func (p *Project) InRepository() string {
+func (p *Project) PathInRepository() string {
 	top, ok := repositoryTop(p.realDir)
 	rel, err := filepath.Rel(top, p.realDir)
 	if !ok || err != nil || rel == "." {

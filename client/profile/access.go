@@ -30,7 +30,7 @@ type Access struct {
 // Resolve determines the installation, the account and the key. The command line has precedence over the environment,
 // and the environment over the profile. Resolve never uses the profile's key for another origin.
 func (p *Profiles) Resolve(overrides Overrides, getenv func(string) string) (Access, error) {
-	name := firstNonEmpty(overrides.Profile, getenv(VarName), p.Current)
+	name := firstNonEmpty(overrides.Profile, getenv(VarProfile), p.Current)
 	selected, exists := p.Profiles[name]
 	if name != "" && !exists {
 		return Access{},
@@ -44,7 +44,7 @@ func (p *Profiles) Resolve(overrides Overrides, getenv func(string) string) (Acc
 	}
 	a := Access{Profile: name, Account: firstNonEmpty(overrides.Account, getenv(VarAccount), selected.Account)}
 	var err error
-	if a.Origin, err = Origin(address); err != nil {
+	if a.Origin, err = ParseOrigin(address); err != nil {
 		if overrides.URL == "" && getenv(VarURL) == "" {
 			err = fmt.Errorf("the profile %q: %w", name, err)
 		}
@@ -56,7 +56,7 @@ func (p *Profiles) Resolve(overrides Overrides, getenv func(string) string) (Acc
 	if !exists || selected.Source() == "none" {
 		return a, nil
 	}
-	profileOrigin, err := Origin(selected.URL)
+	profileOrigin, err := ParseOrigin(selected.URL)
 	if err != nil {
 		return Access{}, fmt.Errorf("the profile %q: %w", name, err)
 	}

@@ -56,10 +56,10 @@ func (p Profile) Source() string {
 	return "none"
 }
 
-// Address returns the profile's URL for output. If a user has written a URL by hand that Origin refuses, the parts of
-// the URL that may be a password or a token are masked.
+// Address returns the profile's URL for output. If a user has written a URL by hand that ParseOrigin refuses, the parts
+// of the URL that may be a password or a token are masked.
 func (p Profile) Address() string {
-	if _, err := Origin(p.URL); err == nil {
+	if _, err := ParseOrigin(p.URL); err == nil {
 		return p.URL
 	}
 	u, err := url.Parse(p.URL)
@@ -107,9 +107,9 @@ func CheckName(name string) error {
 
 // These are the environment variables that the client reads.
 const (
-	// VarFile is the path of the file with the profiles. VarName is the name of the profile.
-	VarFile = config.VarClientProfiles
-	VarName = config.VarClientProfile
+	// VarFile is the path of the file with the profiles. VarProfile is the name of the profile.
+	VarFile    = config.VarClientProfiles
+	VarProfile = config.VarClientProfile
 	// VarURL and VarAccount override the URL and the account of the profile.
 	VarURL     = config.VarClientURL
 	VarAccount = config.VarClientAccount
@@ -223,9 +223,9 @@ func WritePrivate(path string, text []byte) error {
 	return nil
 }
 
-// Origin parses an installation's address. Except for this machine, the scheme must be https, because a key is sent to
-// the address. The address can have a path, like the addresses of API Gateway stages.
-func Origin(text string) (*url.URL, error) {
+// ParseOrigin parses an installation's address. Except for this machine, the scheme must be https, because a key is
+// sent to the address. The address can have a path, like the addresses of API Gateway stages.
+func ParseOrigin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case !strings.Contains(text, "://"):

@@ -50,7 +50,7 @@ func TestOriginAcceptsOnlySafeAddresses(t *testing.T) {
 		"https://api.example.com?x": "", "https://api.example.com?": "", "https://api.example.com#x": "",
 		"ftp://api.example.com": "", "api.example.com": "", "": "", "https://": "",
 	} {
-		u, err := profile.Origin(text)
+		u, err := profile.ParseOrigin(text)
 		switch {
 		case want == "" && (err == nil || exit.CodeOf(err) != exit.Usage || strings.Contains(err.Error(), "u:p")):
 			t.Errorf("Origin(%s) = %v, %v, want code %d without the password", text, u, err, exit.Usage)
@@ -96,12 +96,12 @@ func TestResolvePrecedence(t *testing.T) {
 	}{
 		{name: "the current profile", url: "https://a.example.com", account: "acme", key: profileKey},
 		{
-			name: "profile of the environment", env: []string{profile.VarName, "b"}, url: "https://b.example.com",
+			name: "profile of the environment", env: []string{profile.VarProfile, "b"}, url: "https://b.example.com",
 			account: "bob",
 		},
 		{
 			name: "profile of a flag", overrides: profile.Overrides{Profile: "a", Account: "x"},
-			env: []string{profile.VarName, "b", profile.VarAccount, "y"}, url: "https://a.example.com", account: "x",
+			env: []string{profile.VarProfile, "b", profile.VarAccount, "y"}, url: "https://a.example.com", account: "x",
 			key: profileKey,
 		},
 		{

@@ -20,13 +20,13 @@ import (
 )
 
 // TestSecretStaysHiddenAfterStop stops and continues a process that prompts for a secret. A shell enables echo while
-// the process is stopped, and leaves it enabled. Secret must disable it again.
+// the process is stopped, and leaves it enabled. AskSecret must disable it again.
 func TestSecretStaysHiddenAfterStop(t *testing.T) {
 	const askVar = "GATEWRIGHT_TEST_ASKS"
 	if os.Getenv(askVar) != "" {
 		input, err := prompt.Prompter{In: os.Stdin, Out: os.Stdout, Getenv: func(string) string {
 			return ""
-		}}.Secret(t.Context(), "The key", "--key-stdin")
+		}}.AskSecret(t.Context(), "The key", "--key-stdin")
 		if err != nil || input != "gwa_planted" {
 			t.Errorf("Secret() = %q, %v, want gwa_planted", input, err)
 		}

@@ -59,10 +59,10 @@ func (p Prompter) Ask(ctx context.Context, question, flag string) (string, error
 	return input, err
 }
 
-// Secret prompts for a line, until ctx ends. The line is hidden while it is typed. When Secret returns, the terminal
-// shows input again. If the process was stopped and continues, Secret shows the question again. If the input ends
-// without a line, the error wraps io.EOF, so that callers can distinguish this from an empty line.
-func (p Prompter) Secret(ctx context.Context, question, flag string) (string, error) {
+// AskSecret prompts for a line, until ctx ends. The line is hidden while it is typed. When AskSecret returns, the
+// terminal shows input again. If the process was stopped and continues, AskSecret shows the question again. If the
+// input ends without a line, the error wraps io.EOF, so that callers can distinguish this from an empty line.
+func (p Prompter) AskSecret(ctx context.Context, question, flag string) (string, error) {
 	if !p.Interactive() {
 		return "", p.notInteractiveError(question, flag)
 	}

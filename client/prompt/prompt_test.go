@@ -35,7 +35,7 @@ func TestPromptNeedsTerminal(t *testing.T) {
 		var shown bytes.Buffer
 		p := prompt.Prompter{In: in, Out: &shown, Getenv: func(string) string { return ci }}
 		_, askErr := p.Ask(t.Context(), "The name", "--name")
-		_, secretErr := p.Secret(t.Context(), "The key", "--name")
+		_, secretErr := p.AskSecret(t.Context(), "The key", "--name")
 		for _, err := range []error{askErr, secretErr, p.Confirm(t.Context(), "It goes", "prod", "--name")} {
 			if exit.CodeOf(err) != exit.Usage || !strings.Contains(err.Error(), "--name") || shown.Len() > 0 {
 				t.Errorf("prompt without a terminal and with CI=%q: error = %v, output %q, want code %d, --name, and no output",
@@ -125,7 +125,7 @@ func TestSecretIsNotShown(t *testing.T) {
 			prompter := prompt.Prompter{In: tty, Out: typist{tty, keyboard, tt.typed, checkHidden}, Getenv: func(string) string {
 				return ""
 			}}
-			secret, err := prompter.Secret(ctx, "The key", "--key-stdin")
+			secret, err := prompter.AskSecret(ctx, "The key", "--key-stdin")
 			if secret != tt.want || !errors.Is(err, tt.wantErr) {
 				t.Errorf("Secret() = %q, %v, want %q, %v", secret, err, tt.want, tt.wantErr)
 			}

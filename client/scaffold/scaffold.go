@@ -38,8 +38,9 @@ const (
 // DefaultUpstream is the upstream in a template if the user does not specify one.
 const DefaultUpstream = "https://upstream.example.com"
 
-// Files returns the files of the template by their paths in the project's folder. Their routes forward to upstream.
-func Files(upstream string) (map[string][]byte, error) {
+// TemplateFiles returns the files of the template by their paths in the project's folder. Their routes forward to
+// upstream.
+func TemplateFiles(upstream string) (map[string][]byte, error) {
 	if upstream == "" {
 		upstream = DefaultUpstream
 	}

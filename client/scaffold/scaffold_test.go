@@ -19,7 +19,7 @@ import (
 
 func templateFiles(t *testing.T, upstream string) map[string][]byte {
 	t.Helper()
-	all, err := scaffold.Files(upstream)
+	all, err := scaffold.TemplateFiles(upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,8 @@ func TestTemplateIsValid(t *testing.T) {
 		"upstream.example.com", "ftp://x", "https://u:p@x", "https://x?y", "https://x#y",
 		"https://",
 	} {
-		if _, err := scaffold.Files(upstream); exit.CodeOf(err) != exit.Usage || strings.Contains(err.Error(), "u:p") {
+		if _, err := scaffold.TemplateFiles(upstream); exit.CodeOf(err) != exit.Usage ||
+			strings.Contains(err.Error(), "u:p") {
 			t.Errorf("Files(%s) error = %v, want code %d without the password", upstream, err, exit.Usage)
 		}
 	}

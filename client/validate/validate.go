@@ -43,9 +43,9 @@ type Result struct {
 	Files project.Files
 	// Summary describes the files that a deploy would upload.
 	Summary folder.Summary
-	// Unknown are the names of the variables that the project reads and whose values are unknown, in the order of the
-	// problems. It is empty if Options has variables.
-	Unknown []string
+	// UnknownVariables are the names of the variables that the project reads and whose values are unknown, in the order of
+	// the problems. It is empty if Options has variables.
+	UnknownVariables []string
 }
 
 // Folder checks a project's folder. Errors in the result prevent a deployment. They include the reasons why the folder
@@ -59,7 +59,7 @@ func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (R
 		return Result{}, fmt.Errorf("read the project: %w", err)
 	}
 	out := Result{Files: files, Summary: summary}
-	if out.Result, out.Unknown, err = v.Files(ctx, files, o); err != nil {
+	if out.Result, out.UnknownVariables, err = v.Files(ctx, files, o); err != nil {
 		return Result{}, err
 	}
 	out.Warnings = append(summary.Warnings, out.Warnings...)
@@ -70,7 +70,7 @@ func (v *Validator) Folder(ctx context.Context, p *folder.Project, o Options) (R
 var errTimeout = errors.New("validate: the time for a project is over")
 
 // Files checks the files that the compiler reads. With Variables, the result equals the builder's result for the same
-// files and variables. unknown is for Result.Unknown.
+// files and variables. unknown is for Result.UnknownVariables.
 func (v *Validator) Files(
 	ctx context.Context, files project.Files, o Options,
 ) (result project.Result, unknown []string, err error) {

@@ -274,15 +274,15 @@ func TestUnknownVariableIsWarning(t *testing.T) {
 "x-gateway-route": {"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": "$env(UPSTREAM)"}}}}}}}`
 	p := writeProject(t, filepath.Join(t.TempDir(), "p"), map[string]string{file: text})
 	got := validateFolder(t, p, nil)
-	if len(got.Errors) > 0 || !slices.Equal(got.Unknown, []string{"UPSTREAM"}) {
+	if len(got.Errors) > 0 || !slices.Equal(got.UnknownVariables, []string{"UPSTREAM"}) {
 		t.Errorf("Folder() with unknown variables = errors %v, unknown %q, want no error and UPSTREAM",
-			got.Errors, got.Unknown)
+			got.Errors, got.UnknownVariables)
 	}
 	const unknown = "The value of UPSTREAM is not known here. Where it is not set, a deploy says: "
 	if len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0].Message, unknown) || got.Warnings[0].Line != 3 {
 		t.Errorf("Folder() with unknown variables = warnings %v, want one in line 3 with %q", got.Warnings, unknown)
 	}
-	if got := validateFolder(t, p, map[string]string{}); len(got.Errors) != 1 || got.Unknown != nil {
+	if got := validateFolder(t, p, map[string]string{}); len(got.Errors) != 1 || got.UnknownVariables != nil {
 		t.Errorf("Folder() without variables = %+v, want one error and no unknown variable", got.Result)
 	}
 	if got := validateFolder(t, p, map[string]string{"UPSTREAM": "https://up.example.com"}); len(got.Errors)+len(

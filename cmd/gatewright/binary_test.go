@@ -157,7 +157,7 @@ func newFixture(t *testing.T, service http.HandlerFunc) *fixture {
 	upstream := httptest.NewServer(service)
 	t.Cleanup(upstream.Close)
 	fx.relay = tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: func(_ context.Context, text string) (string, error) {
+		Authenticate: func(_ context.Context, text string) (string, error) {
 			fx.mu.Lock()
 			defer fx.mu.Unlock()
 			if text == fx.token {

@@ -158,7 +158,7 @@ func playGateway() error {
 		return err
 	}
 	relay := tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: func(_ context.Context, text string) (string, error) {
+		Authenticate: func(_ context.Context, text string) (string, error) {
 			return map[string]string{token: tunnelID}[text], nil
 		},
 		Services: func(context.Context, string) ([]tunnel.Service, error) {

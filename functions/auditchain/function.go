@@ -29,7 +29,7 @@ import (
 var Function = trigger.Function{
 	Name:        "auditchain",
 	Description: "Chains and counts the audit records that changes have written.",
-	Events:      []trigger.Event{{StreamRecords: true, FilterPattern: newRecordFilter, BatchWindow: time.Second}},
+	Events:      []trigger.Event{{FromStream: true, FilterPattern: newRecordFilter, BatchWindow: time.Second}},
 	Uses: []api.Use{
 		api.GetItem, api.BatchGetItem, api.Query, api.PutItem, api.UpdateItem, api.DeleteItem,
 		api.CheckItem, api.RootKey,

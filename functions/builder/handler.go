@@ -38,10 +38,10 @@ var Function = trigger.Function{
 		},
 		Writes: []store.KeyPrefix{"builds-begun", "deployment", "operation", "upload"},
 	},
-	Timeout: 5 * time.Minute,
-	Heavy:   true,
+	Timeout:    5 * time.Minute,
+	HighMemory: true,
 	// Retry for a long time, because no other event reports the upload.
-	Retries: trigger.Retries{Attempts: 2, MaxAge: 6 * time.Hour, DeadLetter: true},
+	Retries: trigger.Retries{MaxRetries: 2, MaxAge: 6 * time.Hour, DeadLetter: true},
 }
 
 // Open creates the function's handler, for lambda.Start.

@@ -328,7 +328,7 @@ func TestReuploadedSourcesAreNotCleaned(t *testing.T) {
 		parts.Bucket = cleaningBucket{fx.Parts.Bucket, func() {
 			cleanings++
 			id := fmt.Sprintf("clean-%d", cleanings)
-			err := fx.Parts.Table.Commit(fx.Context(), operation.Begin(operation.Start{
+			err := fx.Parts.Table.Commit(fx.Context(), operation.Create(operation.Start{
 				ID: id, Kind: deployments.Clean, Input: deployments.CleanInput{Deployment: list[0].Name},
 			}, time.Now()))
 			if err != nil {
@@ -428,7 +428,7 @@ func TestBuildNeedsItsMeteringBucket(t *testing.T) {
 // TestGitHubDescriptionIsDeployed builds GitHub's OpenAPI description, a very large one, with a route for each of its
 // operations.
 func TestGitHubDescriptionIsDeployed(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	data, err := os.ReadFile("../../local/dev/node_modules/@octokit/openapi/generated/api.github.com.json")
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
 		t.Skip("the GitHub description is not there: npm ci --prefix local/dev installs it")

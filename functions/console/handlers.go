@@ -46,7 +46,7 @@ func (h handlers) show(ctx context.Context, _ *showIn) (*fileOut, error) {
 	// The URL of the assets is relative, because a stage of API Gateway or the path of a proxy can precede /console. If
 	// the page's URL ends in a slash, the browser resolves relative URLs below the page.
 	assets := "console"
-	if strings.HasSuffix(api.Address(ctx), "/") {
+	if strings.HasSuffix(api.RequestURL(ctx), "/") {
 		assets = "."
 	}
 	page.Body = bytes.ReplaceAll(page.Body, []byte(console.AssetsPlaceholder), []byte(assets))

@@ -38,7 +38,7 @@ func (h handlers) list(ctx context.Context, in *listIn) (*listOut, error) {
 	include := in.include()
 	include.Fits = func() func(keys.Consumer) bool { return api.Fits(viewConsumer) }
 	nameOf := func(c keys.Consumer) string { return c.Name }
-	return api.RespondCursors(ctx, h.cursors, in.Page, in.After, viewConsumer,
+	return api.RespondCursorPage(ctx, h.cursors, in.Page, in.After, viewConsumer,
 		nameOf)(h.service.ListConsumers(ctx, in.BucketPath.locator(ctx), filter, page, include))
 }
 
@@ -77,7 +77,7 @@ func (h handlers) listKeys(ctx context.Context, in *listKeysIn) (*keysOut, error
 		return nil, err
 	}
 	idOf := func(k keys.Key) string { return k.ID }
-	return api.RespondCursors(ctx, h.cursors, in.Page, in.After, viewKey,
+	return api.RespondCursorPage(ctx, h.cursors, in.Page, in.After, viewKey,
 		idOf)(h.service.ListKeys(ctx, in.ConsumerPath.locator(ctx, in.Tags), page, keys.Format(in.KeyFormat.KeyFormat)))
 }
 

@@ -16,7 +16,7 @@ import (
 // response. So a page must end early. Its limit must be the number of its consumers, so that a client can find the next
 // page at offset + limit.
 func TestPagesOfConsumersWithKeysAreLimited(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	fx := newFixture(t)
 	const consumers, keys = 330, 100
 	batch := "[" + strings.TrimSuffix(strings.Repeat(`{"description":"`+strings.Repeat("d", 40)+`"},`, keys), ",") + "]"

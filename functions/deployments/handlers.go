@@ -72,7 +72,7 @@ func (h handlers) issueUpload(
 }
 
 func (h handlers) status(ctx context.Context, in *statusIn) (*statusOut, error) {
-	show := func(s deployments.Status) deploymentStatus { return viewStatus(s, api.Address(ctx)) }
+	show := func(s deployments.Status) deploymentStatus { return viewStatus(s, api.RequestURL(ctx)) }
 	return api.Respond(show)(h.service.ReadStatus(ctx, deployments.StatusLocator{
 		Owner: auth.OwnerFrom(ctx), Project: in.ProjectName, StatusID: in.StatusID,
 	}))

@@ -88,7 +88,8 @@ func (fx *Fixture) checkDeclared(r *http.Request, status int, uses []api.Use) {
 	fx.Helper()
 	_, pattern := fx.routing.mux.Handler(r)
 	d, ok := fx.routing.declarations[pattern]
-	if escaped := r.URL.EscapedPath(); !ok || path.Clean(escaped) != escaped || len(escaped) > framing.MaxPathBytes {
+	if escaped := r.URL.EscapedPath(); !ok || path.Clean(escaped) != escaped ||
+		len(escaped) > framing.DefaultMaxPathBytes {
 		return // the request does not reach an operation
 	}
 	unmodified := d.Single && status == http.StatusNotModified

@@ -14,8 +14,8 @@ type Routing struct {
 	binds    []Bind
 	loadOnce sync.Once
 	// combined creates servers for all groups together. byGroup[i] creates servers for only the group of binds[i].
-	combined *api.Operations
-	byGroup  []*api.Operations
+	combined *api.ServerFactory
+	byGroup  []*api.ServerFactory
 	// mux finds the pattern of a request's route. declarations maps a pattern to the declaration of its operation.
 	// groupIndex maps a pattern to the index of its group in binds.
 	mux          *http.ServeMux
@@ -32,11 +32,11 @@ func (r *Routing) load(parts installation.Parts) {
 }
 
 func (r *Routing) readRoutes(parts installation.Parts) {
-	r.combined, r.byGroup = new(api.Operations), make([]*api.Operations, len(r.binds))
+	r.combined, r.byGroup = new(api.ServerFactory), make([]*api.ServerFactory, len(r.binds))
 	r.mux, r.declarations, r.groupIndex = http.NewServeMux(), map[string]api.Declaration{}, map[string]int{}
 	var declared []api.Declaration
 	for i, bind := range r.binds {
-		r.byGroup[i] = new(api.Operations)
+		r.byGroup[i] = new(api.ServerFactory)
 		for _, route := range bind(parts) {
 			declared = append(declared, route.Declaration)
 			r.groupIndex[patternOf(route.Declaration)] = i

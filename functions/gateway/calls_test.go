@@ -87,7 +87,7 @@ func TestLambdaShutdownWritesCallCounts(t *testing.T) {
 	s := newQuotaFixture(t, 1000)
 	handler, shutdown, err := gateway.OpenWithShutdown(s.parts)
 	s.must(err)
-	edge, ok := handler.(api.Edge)
+	edge, ok := handler.(api.LambdaHandler)
 	if !ok {
 		t.Fatalf("OpenWithShutdown() = %T, want api.Edge", handler)
 	}

@@ -40,7 +40,7 @@ func OpenWithShutdown(p installation.Parts) (handler any, shutdown func(context.
 	if err != nil {
 		return nil, nil, err
 	}
-	return Lambda(p, service), func(ctx context.Context) {
+	return LambdaHandler(p, service), func(ctx context.Context) {
 		if err := service.Drain(ctx); err != nil {
 			p.Log.WarnContext(ctx, "the gateway has ended with what it had counted or leased", "error", err)
 		}
@@ -65,8 +65,8 @@ func newOptions(p installation.Parts) (Options, error) {
 	return o, nil
 }
 
-// Lambda returns a Lambda handler like Open, but with h as the gateway.
-func Lambda(p installation.Parts, h http.Handler) any {
+// LambdaHandler returns a Lambda handler like Open, but with h as the gateway.
+func LambdaHandler(p installation.Parts, h http.Handler) any {
 	if p.Config.Streaming {
 		return Stream(p, h)
 	}
@@ -88,8 +88,8 @@ func flushIfDue(ctx context.Context, h http.Handler) {
 
 // Edge returns a Lambda handler for API Gateway's REST API, with h as the gateway. API Gateway passes whole requests
 // and whole responses. So responses cannot be streamed, and connections cannot be upgraded.
-func Edge(p installation.Parts, h http.Handler) api.Edge {
-	edge := api.NewEdge(withoutTypeSniffing(withClientOrigin(h)), edgeOptions(p))
+func Edge(p installation.Parts, h http.Handler) api.LambdaHandler {
+	edge := api.NewLambdaHandler(withoutTypeSniffing(withClientOrigin(h)), edgeOptions(p))
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 		defer flushIfDue(ctx, h)
 		return edge(ctx, event)
@@ -133,8 +133,8 @@ func dropEmpty(h http.Header) {
 	}
 }
 
-func edgeOptions(p installation.Parts) api.EdgeOptions {
-	o := api.EdgeOptions{Log: p.Log, Now: p.Now}
+func edgeOptions(p installation.Parts) api.LambdaHandlerOptions {
+	o := api.LambdaHandlerOptions{Log: p.Log, Now: p.Now}
 	if p.Config.DecodedPaths {
 		o.Escape = api.EscapePath
 	}

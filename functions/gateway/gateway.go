@@ -104,8 +104,8 @@ type Hosts struct {
 }
 
 var (
-	_ handshake.Clients     = (*Hosts)(nil)
-	_ policy.ClientVerifier = (*clientcas.Trust)(nil)
+	_ handshake.ClientCALookup = (*Hosts)(nil)
+	_ policy.ClientVerifier    = (*clientcas.Trust)(nil)
 )
 
 // NewHosts creates the Hosts of an installation.
@@ -194,7 +194,7 @@ func New(p installation.Parts, o Options) (*Service, error) {
 		Calls:      callCounts,
 		Operations: callCounts,
 		Access:     p.Log, Telemetry: p.Telemetry,
-		Fields:                upstream.Filter{Underscores: p.Config.HeaderUnderscores},
+		HeaderFilter:          upstream.Filter{Underscores: p.Config.HeaderUnderscores},
 		TrustedProxies:        p.Config.TrustedProxies,
 		MaxConcurrentRequests: p.Config.Limits.Get(limits.GatewayRequests),
 		Streams:               streams, StreamThreshold: streamThreshold,
@@ -219,8 +219,8 @@ func (s *Service) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// LeasedUnits returns the number of units of a quota that this gateway has leased and has not spent yet.
-func (s *Service) LeasedUnits(a allowance.Allowance) int64 { return s.quotas.Unspent(a) }
+// UnspentUnits returns the number of units of a quota that this gateway has leased and has not spent yet.
+func (s *Service) UnspentUnits(a allowance.Allowance) int64 { return s.quotas.Unspent(a) }
 
 // Drain returns all unspent units to the table and writes all counts.
 func (s *Service) Drain(ctx context.Context) error {
@@ -240,10 +240,10 @@ type verifier struct{ keys *keys.Verifier }
 var _ policy.Keys = verifier{}
 
 // Verify implements policy.Keys.
-func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string) (policy.Identity, error) {
+func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string) (policy.KeyOwner, error) {
 	kind, ok := environment.Parse(ref.Environment)
 	if !ok {
-		return policy.Identity{}, errors.New("verify a key: the artifact has an environment of no known kind")
+		return policy.KeyOwner{}, errors.New("verify a key: the artifact has an environment of no known kind")
 	}
 	bucket := keys.BucketRef{AccountID: ref.AccountID, Name: ref.Name, ID: ref.ID, Project: ref.Project, Kind: kind}
 	if bucket.Name == "" && bucket.ID == "" { // a build of an earlier release names no bucket
@@ -251,9 +251,9 @@ func (v verifier) Verify(ctx context.Context, ref policy.BucketRef, text string)
 	}
 	identity, err := v.keys.Verify(ctx, bucket, text)
 	if err != nil {
-		return policy.Identity{}, err
+		return policy.KeyOwner{}, err
 	}
-	return policy.Identity{Sub: identity.Sub, Data: identity.Data, ExpiresOn: identity.ExpiresOn}, nil
+	return policy.KeyOwner{Sub: identity.Sub, Data: identity.Data, ExpiresOn: identity.ExpiresOn}, nil
 }
 
 // Emulators returns the addresses (host:port) of the emulators in a configuration. S3PublicEndpoint is not among them,

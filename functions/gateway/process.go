@@ -18,18 +18,18 @@ import (
 // ProcessService declares the gateway as a separate process for machines and container platforms. The function with the
 // same name is declared in gateway.go (Function). Any number of processes can use the same table and bucket.
 var ProcessService = service.Service{
-	Name:        Function.Name,
-	Description: Function.Description,
-	Port:        service.Port{Public: 443, Listen: 8443, Protocol: service.TLS},
-	Health:      "/__gatewright/ping",
-	Copies:      2,
-	Upstreams:   true,
-	Announce:    config.DefaultAnnounce,
-	Drain:       60 * time.Second,
-	Uses:        Function.Uses,
-	TableAccess: Function.TableAccess,
-	Listen:      config.VarTLSAddr,
-	Certificate: config.VarCertificate, CertificateFile: config.VarTLSCertificate, KeyFile: config.VarTLSKey,
+	Name:           Function.Name,
+	Description:    Function.Description,
+	Port:           service.Port{Public: 443, Listen: 8443, Protocol: service.TLS},
+	Health:         "/__gatewright/ping",
+	Copies:         2,
+	CallsUpstreams: true,
+	Announce:       config.DefaultAnnounce,
+	Drain:          60 * time.Second,
+	Uses:           Function.Uses,
+	TableAccess:    Function.TableAccess,
+	Listen:         config.VarTLSAddr,
+	Certificate:    config.VarCertificate, CertificateFile: config.VarTLSCertificate, KeyFile: config.VarTLSKey,
 	Plain: config.VarGatewayAddr,
 	Admin: service.Admin{Listen: config.VarAdminAddr, Default: config.DefaultAdminAddr},
 	// Only the gateway can have this limit, because it sees the addresses of its clients. A relay sees only the address of
@@ -62,7 +62,7 @@ type process struct {
 
 var (
 	_ service.Process          = (*process)(nil)
-	_ service.ShutdownNotifier = (*process)(nil)
+	_ service.ShutdownListener = (*process)(nil)
 	_ service.Securer          = (*process)(nil)
 )
 

@@ -13,14 +13,14 @@ import (
 
 // NewSubscriptionQuotas returns a policy.Subscriptions that reads the subscriptions of callers from the table of p, and
 // a policy.Quotas that takes the units of subscriptions from quotas.
-func NewSubscriptionQuotas(p installation.Parts, quotas *allowance.Quotas) (policy.Subscriptions, policy.Quotas) {
+func NewSubscriptionQuotas(p installation.Parts, quotas *allowance.Quotas) (policy.SubscriptionReader, policy.Quotas) {
 	return subscriptionDirectory{metering.NewDirectory(p)}, subscriptionQuotas{quotas, p.Now}
 }
 
 // subscriptionDirectory implements policy.Subscriptions with package metering, which does not import the gateway.
 type subscriptionDirectory struct{ directory *metering.Directory }
 
-var _ policy.Subscriptions = subscriptionDirectory{}
+var _ policy.SubscriptionReader = subscriptionDirectory{}
 
 // CustomerState implements policy.Subscriptions.
 func (d subscriptionDirectory) CustomerState(

@@ -121,7 +121,8 @@ func connectAgent(t *testing.T, p installation.Parts, token string) tunneledServ
 	t.Helper()
 	services := tunneledServices{directory: tunnels.OpenDirectory(p)}
 	services.relay = tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: services.directory.Authorize, Services: services.directory.Services, Log: slog.New(slog.DiscardHandler),
+		Authenticate: services.directory.Authenticate, Services: services.directory.Services,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewServer(services.relay)
 	t.Cleanup(server.Close)

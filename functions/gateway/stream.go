@@ -16,8 +16,10 @@ import (
 	"github.com/gatewright/gatewright/shared/management/api"
 )
 
-// Streaming is a Lambda handler that begins to return a response before the response is complete.
-type Streaming func(context.Context, events.APIGatewayProxyRequest) (*events.APIGatewayProxyStreamingResponse, error)
+// StreamingHandler is a Lambda handler that begins to return a response before the response is complete.
+type StreamingHandler func(
+	context.Context, events.APIGatewayProxyRequest,
+) (*events.APIGatewayProxyStreamingResponse, error)
 
 // headTimeout is the maximum time from the start of an invocation until the gateway begins its response. Clients that
 // have to wait longer have usually disconnected.
@@ -33,7 +35,7 @@ var errTruncated = errors.New("gateway: the answer broke off")
 // Stream returns a Lambda handler with h as the gateway. API Gateway streams the responses to the client. Streamed
 // responses can exceed 6 MB, and can take longer than 29 s after they have begun. API Gateway still passes whole
 // requests.
-func Stream(p installation.Parts, h http.Handler) Streaming {
+func Stream(p installation.Parts, h http.Handler) StreamingHandler {
 	o := edgeOptions(p)
 	var accessor core.RequestAccessor
 	handler := withClientOrigin(h)

@@ -29,7 +29,7 @@ func stream(
 ) *events.APIGatewayProxyStreamingResponse {
 	t.Helper()
 	p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	handler, ok := gateway.Lambda(p, h).(gateway.Streaming)
+	handler, ok := gateway.LambdaHandler(p, h).(gateway.StreamingHandler)
 	if !ok {
 		t.Fatal("Lambda() with streaming is no gateway.Streaming, want one")
 	}

@@ -18,7 +18,7 @@ import (
 // A Lambda that does not stream responses also gets a counter of this process, which counts nothing.
 func newStreams(p installation.Parts, function bool) (streams gateway.Streams, threshold time.Duration) {
 	if !function || !p.Config.Streaming {
-		return gateway.ProcessStreams(p.Config.Limits.Get(limits.GatewayStreams)), 0
+		return gateway.NewProcessStreams(p.Config.Limits.Get(limits.GatewayStreams)), 0
 	}
 	slotCounter := slots.New(slots.Options{
 		Table: p.Table, Now: p.Now, Name: p.IDs.UUID,

@@ -63,7 +63,7 @@ func newStreamFixture(t *testing.T, maxStreams int64, wrap func(store.Backend) s
 }
 
 // newFunction starts another process of the function.
-func (s *streamFixture) newFunction() gateway.Streaming {
+func (s *streamFixture) newFunction() gateway.StreamingHandler {
 	s.Helper()
 	g, err := gateway.New(s.parts, gateway.Options{Function: true})
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *streamFixture) newFunction() gateway.Streaming {
 
 // open requests the stream from a process. It returns the status, the first part of the body, and a function that reads
 // the body until its end.
-func (s *streamFixture) open(ctx context.Context, f gateway.Streaming) (status int, part string, drain func()) {
+func (s *streamFixture) open(ctx context.Context, f gateway.StreamingHandler) (status int, part string, drain func()) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	out, err := f(ctx, events.APIGatewayProxyRequest{

@@ -41,8 +41,8 @@ func handler(t *apitools.Tool) mcp.ToolHandler {
 			}
 		}
 		call := api.Call{
-			Source: source, DryRun: takeFlag(arguments, apitools.DryRun),
-			Reveal: takeFlag(arguments, apitools.RevealSecrets),
+			Source: source, DryRun: takeFlag(arguments, apitools.DryRunArgument),
+			Reveal: takeFlag(arguments, apitools.RevealSecretsArgument),
 		}
 		request, err := sharedmcp.EncodeArguments(operation, t.Path, arguments)
 		if err != nil {

@@ -47,7 +47,7 @@ var developerAPI = api.Operation[messageIn, endpoint.Response]{
 		"Each operation of this API is a tool; tools/list has those that the key may call. Errors of the protocol are " +
 		"JSON-RPC errors, and those of an operation results with isError.",
 	Invisible: api.InvisibleOmitted, ContainsRequests: true, Strict: true, Origins: api.KnownOrigins, NoTool: true,
-	Message: endpoint.Body(),
+	Message: endpoint.DescribeBody(),
 	Errors:  endpoint.ProtocolStatuses(),
 }
 

@@ -47,7 +47,7 @@ func (s *server) resultOf(
 // is a state before the change, both states are responses of the operation that reads the object. So maskDryRun then
 // masks with the tool of that operation, if there is one. Otherwise, it masks with t.
 func (c *catalog) maskDryRun(t *apitools.Tool, body []byte) []byte {
-	var report api.DryRun
+	var report api.DryRunResult
 	if err := json.Unmarshal(body, &report); err != nil {
 		masked, _ := t.Mask(body)
 		return masked

@@ -51,7 +51,7 @@ type catalog struct {
 func binder(
 	operation api.Operation[messageIn, endpoint.Response], routes func(installation.Parts) []api.Route,
 ) func(installation.Parts) []api.Route {
-	loadCatalog, operations := sync.OnceValue(newCatalog), new(api.Operations)
+	loadCatalog, operations := sync.OnceValue(newCatalog), new(api.ServerFactory)
 	mcpServer := sync.OnceValue(func() *sharedmcp.Server { return newMCPServer(loadCatalog()) })
 	return func(p installation.Parts) []api.Route {
 		s := &server{parts: p, sealer: p.Sealer(), catalog: loadCatalog, mcpServer: mcpServer}

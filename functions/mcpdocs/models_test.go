@@ -23,7 +23,7 @@ const embeddingModel = "amazon.titan-embed-text-v2:0"
 // question has the same direction as that of the passage with the index nearest. The fixture logs to log.
 func newBedrockFixture(t *testing.T, b *bedrocktest.Bedrock, log *bytes.Buffer, nearest int) *functionstest.Fixture {
 	t.Helper()
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func askQuestion(t *testing.T, fx *functionstest.Fixture, question string) answe
 // TestBedrockModelsSearchAndAnswer checks that the embedding model ranks the passages, and that the other model writes
 // the answer with its citations.
 func TestBedrockModelsSearchAndAnswer(t *testing.T) {
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}

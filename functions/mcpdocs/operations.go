@@ -27,7 +27,7 @@ var postMessage = api.Operation[endpoint.Message, endpoint.Response]{
 		"The tool `" + searchTool + "` finds passages, and `" + askTool +
 		"` answers a question with citations. Errors of the protocol are JSON-RPC errors. " +
 		"An address may send ten calls a second; one more is answered 429 with Retry-After.",
-	Public: true, NoTool: true, Origins: api.AnyOrigin, Message: endpoint.Body(),
+	Public: true, NoTool: true, Origins: api.AnyOrigin, Message: endpoint.DescribeBody(),
 	Errors: append(endpoint.ProtocolStatuses(), http.StatusTooManyRequests),
 }
 

@@ -58,7 +58,7 @@ func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 	}
 	s := &server{parts: p, addresses: api.NewAddressLimiter(callsPerSecond, p.Now)}
 	s.loadLibrary = sync.OnceValues(func() (*library, error) {
-		index, err := docsearch.Documentation()
+		index, err := docsearch.DocumentationIndex()
 		if err != nil {
 			return nil, err // cannot happen: a test reads it
 		}
@@ -67,7 +67,7 @@ func BindWith(p installation.Parts, models docsearch.Models) []api.Route {
 			p.Log.Error("the documentation is searched by words: its weights cannot be used",
 				"file", minilm.FileName, "setting", config.VarDocsWeights, "error", err)
 		}
-		if err := searcher.Vectors(); err != nil {
+		if err := searcher.LoadVectors(); err != nil {
 			p.Log.Error("the documentation is searched without Bedrock: its vectors cannot be used", "error", err)
 		}
 		if models.Writer != nil {

@@ -245,7 +245,7 @@ func (s *server) locate(ctx context.Context, title, file, anchor string) locatio
 	p := location{Title: title, Path: file, Anchor: anchor, URL: repository + file}
 	base := s.parts.Config.APIURL
 	if base == "" {
-		base = strings.TrimSuffix(strings.TrimSuffix(api.Address(sharedmcp.RequestContext(ctx)), "/"), Path)
+		base = strings.TrimSuffix(strings.TrimSuffix(api.RequestURL(sharedmcp.RequestContext(ctx)), "/"), Path)
 	}
 	switch name, isPage := strings.CutSuffix(file, ".md"); {
 	case isPage && path.Dir(name) == "docs" && path.Base(name) == "README":

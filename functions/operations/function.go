@@ -34,7 +34,7 @@ var Function = trigger.Function{
 	Name:        "operations",
 	Description: "Advances durable operations: builds, redeploys, cascading deletes.",
 	Events: []trigger.Event{
-		{StreamRecords: true, FilterPattern: unownedFilter},
+		{FromStream: true, FilterPattern: unownedFilter},
 		{Schedule: &trigger.Schedule{Name: "sweep", Interval: time.Minute}},
 		{Invoked: true}, // by operators, with make operations and make rotate-root-key
 	},
@@ -52,8 +52,8 @@ var Function = trigger.Function{
 		Writes: []store.KeyPrefix{"allowance-journal", "artifact-format"},
 	}),
 	// Enough time to work on several operations for the engine's Slice each, and for the longest step.
-	Timeout: 5 * time.Minute,
-	Heavy:   true,
+	Timeout:    5 * time.Minute,
+	HighMemory: true,
 	// No retries are needed, because the schedule calls the function within a minute.
 	Retries: trigger.Retries{MaxAge: time.Minute},
 }

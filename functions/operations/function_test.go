@@ -220,7 +220,7 @@ func TestBatchRunsOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"first", "second"} {
-		if err := table.Commit(t.Context(), operation.Begin(operation.Start{ID: id, Kind: "count"},
+		if err := table.Commit(t.Context(), operation.Create(operation.Start{ID: id, Kind: "count"},
 			storetest.Epoch)); err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestStreamFilterMatchesUnownedOperations(t *testing.T) {
 		}
 	}
 	for _, source := range operations.Function.Events {
-		if !source.StreamRecords {
+		if !source.FromStream {
 			continue
 		}
 		d := json.NewDecoder(strings.NewReader(source.FilterPattern))

@@ -49,7 +49,7 @@ func contentSecurity() string {
 // the number of folders between them if the URL does not end in a slash. Links of pages are relative, because a stage
 // of API Gateway or the path of a proxy can precede /docs.
 func relativeRoot(ctx context.Context, depth int) string {
-	if strings.HasSuffix(api.Address(ctx), "/") { // browsers resolve links one folder deeper
+	if strings.HasSuffix(api.RequestURL(ctx), "/") { // browsers resolve links one folder deeper
 		depth++
 	}
 	return strings.Repeat("../", depth)

@@ -36,7 +36,7 @@ var Function = trigger.Function{
 	TableAccess: store.TableAccess{Writes: []store.KeyPrefix{"operation"}},
 	Timeout:     time.Minute,
 	// MaxAge is shorter than the time to the next call, which begins the same work.
-	Retries: trigger.Retries{Attempts: 2, MaxAge: 30 * time.Minute},
+	Retries: trigger.Retries{MaxRetries: 2, MaxAge: 30 * time.Minute},
 }
 
 // Open creates the function's handler, for lambda.Start.

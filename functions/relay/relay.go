@@ -31,10 +31,10 @@ var Service = service.Service{
 	Port:        service.Port{Public: 443, Listen: 8443, Protocol: service.TLS},
 	Health:      "/health",
 	Copies:      2,
-	Peers:       true,
+	HasPeers:    true,
 	// The path of a gateway's request is relay.RequestPath and the path for the service. A route can make the path for the
 	// service longer than the client's path.
-	PathBytes: 2 * framing.MaxPathBytes,
+	PathBytes: 2 * framing.DefaultMaxPathBytes,
 	Drain:     110 * time.Second,
 	Uses:      []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
 	TableAccess: store.TableAccess{

@@ -327,7 +327,7 @@ func TestHookReportsStatus(t *testing.T) {
 			}
 			var log bytes.Buffer
 			c := newCheck(t, s, &log)
-			checkTimeout := deadline.Long()
+			checkTimeout := deadline.Timeout()
 			if strings.Contains(tt.wantLog, "no time") {
 				checkTimeout = 2 * time.Second // no time for the check, because all of it is reserved for the report
 			}

@@ -193,7 +193,7 @@ func TestStreamingGatewayPassesItsProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	streaming, ok := handler.(gateway.Streaming)
+	streaming, ok := handler.(gateway.StreamingHandler)
 	if !ok {
 		t.Fatalf("the handler is a %T, want one that streams", handler)
 	}

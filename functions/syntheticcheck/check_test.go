@@ -110,7 +110,7 @@ func newFixture(t *testing.T, api, gateway serverFault) *fixture {
 	s.API = start(apiHost, apiHost, api, fx.serveManagement) + "/stage"
 	s.Gateway = start(gatewayHost, "*.apis.example.test", gateway, fx.serveGateway)
 	fx.check = New(s, fx, slog.New(slog.NewJSONHandler(&fx.log, nil)), func() time.Time { return fx.now })
-	fx.check.resolver, fx.check.roots, fx.check.timeout = fx, x509.NewCertPool(), deadline.Long()
+	fx.check.resolver, fx.check.roots, fx.check.timeout = fx, x509.NewCertPool(), deadline.Timeout()
 	fx.check.roots.AddCert(ca.Certificate)
 	return fx
 }

@@ -80,7 +80,7 @@ func TestConfirmationEndsWithItsContext(t *testing.T) {
 		if err == nil {
 			t.Error("deploy() = nil, want an error")
 		}
-	case <-time.After(deadline.Long()):
+	case <-time.After(deadline.Timeout()):
 		t.Error("deploy() still waits for the confirmation after its context has ended, want it to return")
 	}
 }

@@ -275,7 +275,7 @@ func (d deployment) apply(ctx context.Context, targets []*target) error {
 // stackName returns the name of the stack of the installation, or of the check in the deployment of the check.
 func (d deployment) stackName() string {
 	if d.checkRegion != "" {
-		return removals.CheckStack(d.stage)
+		return removals.CheckStackName(d.stage)
 	}
 	return "gatewright-" + d.stage
 }

@@ -207,7 +207,7 @@ func (p preflight) parameters(
 // bootstrapFindings checks that the account has the bootstrap stack of the CDK in this region, in a version that the
 // template accepts.
 func bootstrapFindings(ctx context.Context, p preflight) ([]string, error) {
-	parameter, minimum := p.planned.Bootstrap()
+	parameter, minimum := p.planned.BootstrapVersion()
 	if parameter == "" {
 		return nil, nil
 	}
@@ -392,7 +392,7 @@ func covers(pattern, name string) bool {
 // serviceCertificateFindings checks that Parameter Store has the certificate of each service: tasks do not start
 // without their certificate, and CloudFormation waits for tasks for hours before it rolls back.
 func serviceCertificateFindings(ctx context.Context, p preflight) (findings []string, err error) {
-	names := p.planned.Parameters()
+	names := p.planned.SecretParameters()
 	if len(names) == 0 {
 		return nil, nil
 	}

@@ -40,8 +40,8 @@ import (
 // entrypoint is the path of a service's binary in its image.
 const entrypoint = "/service"
 
-// User is the id of the user, and of the group, of an image's process. They own only the folders of its volumes.
-const User = 65532
+// UserID is the id of the user, and of the group, of an image's process. They own only the folders of its volumes.
+const UserID = 65532
 
 // Contents is the content and the configuration of an image.
 type Contents struct {
@@ -84,7 +84,8 @@ func New(c Contents) (v1.Image, error) {
 		return nil, err
 	}
 	config := v1.Config{
-		Entrypoint: []string{c.Path}, Cmd: c.Command, Env: c.Env, User: fmt.Sprintf("%d:%d", User, User), Labels: c.Labels,
+		Entrypoint: []string{c.Path}, Cmd: c.Command, Env: c.Env, Labels: c.Labels,
+		User: fmt.Sprintf("%d:%d", UserID, UserID),
 	}
 	for _, v := range c.Volumes {
 		config.Volumes = addToSet(config.Volumes, v)
@@ -132,7 +133,7 @@ func newLayer(c Contents, binary []byte) (v1.Layer, error) {
 		header := &tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o555, Format: tar.FormatPAX}
 		// A new volume has the owner and the mode of the folder over which it is mounted.
 		if slices.Contains(c.Volumes, "/"+strings.TrimSuffix(name, "/")) {
-			header.Mode, header.Uid, header.Gid = 0o700, User, User
+			header.Mode, header.Uid, header.Gid = 0o700, UserID, UserID
 		}
 		err = errors.Join(err, w.WriteHeader(header))
 	}

@@ -20,9 +20,9 @@ import (
 // (https://specs.opencontainers.org/image-spec/annotations/).
 const nameAnnotation = "org.opencontainers.image.ref.name"
 
-// Index combines the images of a program for several architectures under one digest. A container engine chooses the
+// NewIndex combines the images of a program for several architectures under one digest. A container engine chooses the
 // image for its machine. The images keep their order.
-func Index(labels map[string]string, images ...v1.Image) (v1.ImageIndex, error) {
+func NewIndex(labels map[string]string, images ...v1.Image) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, i := range images {
 		c, err := i.ConfigFile()

@@ -33,7 +33,7 @@ func (w *work) finishRestore(ctx context.Context, p plan) error {
 	}
 	for _, f := range functions.Triggered() {
 		for _, e := range f.Events {
-			if e.StreamRecords {
+			if e.FromStream {
 				if err := w.checkStreamMapping(ctx, p, f.Name, aws.ToString(d.LatestStreamArn)); err != nil {
 					return err
 				}

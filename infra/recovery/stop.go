@@ -57,7 +57,7 @@ func (w *work) startAll(ctx context.Context, s stack) error {
 		return err
 	}
 	parts := w.parts(s, s.table)
-	if err := installation.CheckImported(ctx, parts.Table); err != nil {
+	if err := installation.CheckNoUnfinishedImport(ctx, parts.Table); err != nil {
 		return fmt.Errorf("%s stays stopped: %w", s.name, err)
 	}
 	p := plan{stack: s, target: s.table}

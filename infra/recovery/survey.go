@@ -156,7 +156,7 @@ func (w *work) eachStreamBatch(
 	filters := map[string]func(events.DynamoDBEventRecord) bool{}
 	for _, f := range functions.Triggered() {
 		for _, e := range f.Events {
-			if !e.StreamRecords {
+			if !e.FromStream {
 				continue
 			}
 			filter, err := stream.ParseFilter(e.FilterPattern)

@@ -2,9 +2,9 @@ package removals
 
 import "fmt"
 
-// StageFile returns the digest of the stage's file from which a stack was synthesized. It is "" if the release that
-// deployed the stack did not record a digest.
-func (s Stack) StageFile() string {
+// StageFileDigest returns the digest of the stage's file from which a stack was synthesized. It is "" if the release
+// that deployed the stack did not record a digest.
+func (s Stack) StageFileDigest() string {
 	digest, ok := s.Templates[""].Metadata[StageFileKey]
 	if !ok {
 		return ""
@@ -15,8 +15,8 @@ func (s Stack) StageFile() string {
 // StageFileKey is the key of the digest of the stage's file in the metadata of a stack's template.
 const StageFileKey = "gatewright:stage-file"
 
-// Alarms returns the number of alarms of a stack, and the number of those that notify somebody.
-func (s Stack) Alarms() (total, notifying int) {
+// CountAlarms returns the number of alarms of a stack, and the number of those that notify somebody.
+func (s Stack) CountAlarms() (total, notifying int) {
 	for _, t := range s.Templates {
 		for _, r := range t.Resources {
 			if r.Type != "AWS::CloudWatch::Alarm" {

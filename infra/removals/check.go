@@ -9,8 +9,8 @@ const CheckRegionKey = "gatewright:check-region"
 // management API. The stack of the check has a parameter of the same name.
 const APIAddress = "ApiAddress"
 
-// CheckStack returns the name of the stack of a stage's synthetic check.
-func CheckStack(stage string) string { return "gatewright-" + stage + "-check" }
+// CheckStackName returns the name of the stack of a stage's synthetic check.
+func CheckStackName(stage string) string { return "gatewright-" + stage + "-check" }
 
 // CheckRegion returns the region of the synthetic check of an installation, or "" for an installation without a check.
 func (s Stack) CheckRegion() string {

@@ -26,9 +26,9 @@ type Removal struct {
 	Name string
 	// Loss describes in a few words what is lost.
 	Loss string
-	// Final says that AWS cannot make this change: it refuses the update, or creates a new resource next to the
+	// Impossible says that AWS cannot make this change: it refuses the update, or creates a new resource next to the
 	// existing one. The operator cannot allow the removal.
-	Final bool
+	Impossible bool
 	// Blocker says why the removal is not possible yet, even if the operator allows it. Prerequisite is the setting to
 	// deploy first. Both are "" if the removal is possible.
 	Blocker, Prerequisite string
@@ -179,7 +179,7 @@ func joinFirst(names []string) string {
 func Refusals(found []Removal, allowed []string, file string) (lines []string) {
 	for _, r := range found {
 		switch {
-		case r.Final:
+		case r.Impossible:
 			lines = append(lines, fmt.Sprintf("%s, which AWS does to no installation: say %s in %s as it was made, or make "+
 				"another stage and move there (docs/aws.md)", r.Loss, r.Name, file))
 		case r.Prerequisite != "":

@@ -270,7 +270,7 @@ func TestAdditionsRemoveNothing(t *testing.T) {
 func TestRemovalMustBeAllowedByName(t *testing.T) {
 	all := []removals.Removal{
 		{Name: "apiDomain", Loss: "the domain name x"},
-		{Name: "multiRegionKey", Loss: "the key would be another", Final: true},
+		{Name: "multiRegionKey", Loss: "the key would be another", Impossible: true},
 		{Name: "waf", Loss: "the web ACL"},
 	}
 	const file = "infra/stages/dev.json"

@@ -166,7 +166,7 @@ func removalsOf(path, id string, old, current Resource) (out []Removal) {
 	name := r.name(path, id, old)
 	switch {
 	case current.Type != old.Type && slices.Contains(tableTypes, old.Type) && slices.Contains(tableTypes, current.Type):
-		return []Removal{{Name: "table", Loss: "the table would be another kind of table", Final: true}}
+		return []Removal{{Name: "table", Loss: "the table would be another kind of table", Impossible: true}}
 	case current.Type != old.Type:
 		return []Removal{{Name: name, Loss: r.loss(old)}}
 	}
@@ -177,7 +177,7 @@ func removalsOf(path, id string, old, current Resource) (out []Removal) {
 		if !sameValue(old.Properties[property], current.Properties[property]) {
 			out = append(out, Removal{
 				Name: setting, Loss: fmt.Sprintf("the %s of %s would be another", setting, id),
-				Final: true,
+				Impossible: true,
 			})
 		}
 	}

@@ -19,8 +19,8 @@ const gatewayAddressOutput = "GatewayAddress"
 
 // These are the identifiers of the weighted DNS records for deployments.
 const (
-	ByFunction = "function" // the record of the API
-	ByProcess  = "process"  // the record of the load balancer
+	FunctionRecord = "function" // the record of the API
+	ProcessRecord  = "process"  // the record of the load balancer
 )
 
 // servingState describes what serves deployments in a stack.
@@ -76,8 +76,8 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 		createsOther      bool   // this update creates the other target
 		weight            string // the gatewayContainerWeight to deploy after both targets exist
 	}{
-		{ByProcess, "the processes", current.byFunction && !old.byFunction, "100"},
-		{ByFunction, "the function", current.byProcess && !old.byProcess, "0"},
+		{ProcessRecord, "the processes", current.byFunction && !old.byFunction, "100"},
+		{FunctionRecord, "the function", current.byProcess && !old.byProcess, "0"},
 	} {
 		if newWeight, exists := current.weights[target.identifier]; exists && target.createsOther &&
 			old.weights[target.identifier] > 0 && newWeight == 0 {
@@ -90,8 +90,8 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 	}
 	for identifier, weight := range old.weights {
 		_, hasRecord := current.weights[identifier]
-		if serves := identifier == ByFunction && current.byFunction || identifier == ByProcess && current.byProcess; serves &&
-			!hasRecord && weight > 0 && current.zone == old.zone {
+		serves := identifier == FunctionRecord && current.byFunction || identifier == ProcessRecord && current.byProcess
+		if serves && !hasRecord && weight > 0 && current.zone == old.zone {
 			found = append(found, Removal{Name: "hostedZone", Loss: fmt.Sprintf("the record of %s by which %g of 100 clients "+
 				"find deployments", old.zone, weight)})
 		}
@@ -121,10 +121,10 @@ func (s servingState) blockRemovals(found []Removal, next servingState) {
 		if r.Name != gatewaySetting {
 			continue
 		}
-		removed, remains, identifier, weight := s.byProcess && !next.byProcess, s.byFunction && next.byFunction, ByProcess,
-			"0"
+		removed, remains := s.byProcess && !next.byProcess, s.byFunction && next.byFunction
+		identifier, weight := ProcessRecord, "0"
 		if s.byFunction && !next.byFunction {
-			removed, remains, identifier, weight = true, s.byProcess && next.byProcess, ByFunction, "100"
+			removed, remains, identifier, weight = true, s.byProcess && next.byProcess, FunctionRecord, "100"
 		}
 		switch {
 		case removed && !remains:

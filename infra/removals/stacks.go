@@ -233,9 +233,9 @@ func (s *Stack) load(assembly fs.FS, file, path string) error {
 	return nil
 }
 
-// Parameters returns the names of the parameters in Parameter Store that tasks read before they start, without
+// SecretParameters returns the names of the parameters in Parameter Store that tasks read before they start, without
 // duplicates. It reads only the first secret of the first container of each task definition.
-func (s Stack) Parameters() []string {
+func (s Stack) SecretParameters() []string {
 	names := map[string]bool{}
 	for _, t := range s.Templates {
 		for _, r := range t.Resources {
@@ -248,11 +248,11 @@ func (s Stack) Parameters() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Bootstrap returns the parameter of Parameter Store with the version of the CDK's bootstrap stack, and the lowest
-// version that the template accepts. For a template that requires no version, parameter is "". The CDK writes a rule
-// into the template that lists the versions that are too old:
+// BootstrapVersion returns the parameter of Parameter Store with the version of the CDK's bootstrap stack, and the
+// lowest version that the template accepts. For a template that requires no version, parameter is "". The CDK writes a
+// rule into the template that lists the versions that are too old:
 // https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html.
-func (s Stack) Bootstrap() (parameter string, minimum int) {
+func (s Stack) BootstrapVersion() (parameter string, minimum int) {
 	root := s.Templates[""]
 	for _, rule := range root.Rules {
 		for _, assertion := range rule.Assertions {

@@ -128,8 +128,8 @@ func TestStackWhoseCreationFailedIsNamed(t *testing.T) {
 	}
 }
 
-// TestBootstrapVersionIsReadFromTheRule checks that Bootstrap finds the lowest accepted version in a rule that lists
-// the older versions.
+// TestBootstrapVersionIsReadFromTheRule checks that BootstrapVersion finds the lowest accepted version in a rule that
+// lists the older versions.
 func TestBootstrapVersionIsReadFromTheRule(t *testing.T) {
 	const (
 		parameter = `"Parameters": {"BootstrapVersion": {"Type": "AWS::SSM::Parameter::Value<String>", ` +
@@ -146,7 +146,7 @@ func TestBootstrapVersionIsReadFromTheRule(t *testing.T) {
 		"no rule":                    {parameter + ", " + resources, "", 0},
 		"rule without the parameter": {rule + ", " + resources, "", 0},
 	} {
-		if got, minimum := newPlan(t, "{"+tt.template+"}", relayTemplate, false).Bootstrap(); got != tt.want ||
+		if got, minimum := newPlan(t, "{"+tt.template+"}", relayTemplate, false).BootstrapVersion(); got != tt.want ||
 			minimum != tt.minimum {
 			t.Errorf("%s: Bootstrap() = %q, %d, want %q, %d", name, got, minimum, tt.want, tt.minimum)
 		}

@@ -62,19 +62,19 @@ func consumerBody(n int) string { return fmt.Sprintf(`{"name":"c%07d"}`, n) }
 // manager is a running product. It sends requests to the management API, with several account keys in turn.
 type manager struct {
 	*fixture.Product
-	turns *instance.Turns
+	turns *instance.KeyRotation
 }
 
 // startManager starts the product with a data folder. turns contains the account keys that an earlier start of the same
 // folder created. With nil, startManager creates the keys.
-func startManager(ctx context.Context, m *measurement, folder string, turns *instance.Turns) (*manager, error) {
+func startManager(ctx context.Context, m *measurement, folder string, turns *instance.KeyRotation) (*manager, error) {
 	product, err := m.Run(ctx, folder)
 	if err != nil {
 		return nil, err
 	}
 	product.Client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: concurrency}}
 	if turns == nil {
-		turns, err = product.Turns(ctx)
+		turns, err = product.NewKeyRotation(ctx)
 	}
 	return &manager{product, turns}, err
 }
@@ -286,8 +286,8 @@ func million(ctx context.Context, m *measurement) error {
 	}
 	c.Stop()
 	startedAt := time.Now()
-	if err := fill.Make(ctx, c.Data(), c.Key, fill.Bucket{
-		Buckets: buckets, Name: "million-bucket", Consumers: count,
+	if err := fill.CreateBucket(ctx, c.Data(), c.Key, fill.Bucket{
+		BucketsPath: buckets, Name: "million-bucket", Consumers: count,
 		Consumer: consumerBody,
 	}); err != nil {
 		return fmt.Errorf("fill a bucket: %w", err)

@@ -179,7 +179,7 @@ func (cr *crash) start(ctx context.Context) (err error) {
 	if cr.log, err = openEngineLog(filepath.Join(cr.m.Dir, cr.folder, "data")); err != nil {
 		return err
 	}
-	var turns *instance.Turns
+	var turns *instance.KeyRotation
 	if cr.product != nil { // an earlier start has created the account keys
 		turns = cr.product.turns
 	}

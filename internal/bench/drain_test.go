@@ -108,7 +108,7 @@ func install(t *testing.T, behavior string) (inst *fixture.Installation, signalC
 		Site: fixture.Site{Host: "a." + fixture.Domain, Key: "a-key"}, Certificate: c, Binary: self,
 		Announcement: time.Second,
 		Env: append(os.Environ(), varBehavior+"="+behavior, varSignalFile+"="+file,
-			config.VarCertificate+"="+c.ChainFile+c.Private),
+			config.VarCertificate+"="+c.Chain+c.PrivateKey),
 	}
 	return inst, func() int {
 		text, err := os.ReadFile(file)

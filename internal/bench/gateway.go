@@ -226,6 +226,6 @@ func (d singleDeployment) Resolve(context.Context, string) (*gateway.Deployment,
 // allowAll accepts every key.
 type allowAll struct{}
 
-func (allowAll) Verify(context.Context, policy.BucketRef, string) (policy.Identity, error) {
-	return policy.Identity{Sub: "acme"}, nil
+func (allowAll) Verify(context.Context, policy.BucketRef, string) (policy.KeyOwner, error) {
+	return policy.KeyOwner{Sub: "acme"}, nil
 }

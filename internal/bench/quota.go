@@ -38,7 +38,7 @@ func (b *countingBackend) Transact(ctx context.Context, token string, writes []s
 type soldQuotas struct {
 	table         *countingBackend
 	bucketID      string
-	subscriptions policy.Subscriptions
+	subscriptions policy.SubscriptionReader
 	quotas        policy.Quotas
 }
 

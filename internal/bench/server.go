@@ -32,9 +32,9 @@ type serverRun struct {
 	m        *measurement
 	upstream string
 	site     *fixture.Site
-	turns    *instance.Turns // account keys
-	keys     []string        // the keys of the consumers
-	counter  atomic.Uint64   // the number of used keys and of the consumers that administer has created
+	turns    *instance.KeyRotation // account keys
+	keys     []string              // the keys of the consumers
+	counter  atomic.Uint64         // the number of used keys and of the consumers that administer has created
 	agent    *fixture.Agent
 
 	fillTime    time.Duration // how long it took to create the consumers
@@ -71,7 +71,7 @@ func newServerRun(ctx context.Context, m *measurement, folder string, count int)
 	if sr.site, err = sr.Site(ctx, fixture.SlowProject(sr.upstream)); err != nil {
 		return nil, err
 	}
-	if sr.turns, err = sr.Turns(ctx); err != nil {
+	if sr.turns, err = sr.NewKeyRotation(ctx); err != nil {
 		return nil, err
 	}
 	engine := filepath.Join(sr.Data(), datadir.Engine)

@@ -96,7 +96,7 @@ func run(wheel, weights, index string, all bool) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	written, err := docsearch.NewIndex(model.Digest(), content, vectors).Write()
+	written, err := docsearch.NewIndex(model.Digest(), content, vectors).Encode()
 	if err != nil {
 		return err
 	}

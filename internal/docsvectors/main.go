@@ -51,7 +51,7 @@ func run(ctx context.Context, model, path string, getenv func(string) string, ou
 	if err != nil {
 		return err
 	}
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		return err
 	}

@@ -56,13 +56,13 @@ func TestRunWritesVectorsOfTheEmbeddedIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := vectors.CheckMatch(titan, index.Content); err != nil || vectors.Covered <= 0 || vectors.Covered >= 1 {
+	if err := vectors.CheckMatch(titan, index.Content); err != nil || vectors.MinCovered <= 0 || vectors.MinCovered >= 1 {
 		t.Errorf("run() wrote vectors with CheckMatch() = %v and Covered = %v, want no error and a value between 0 and 1",
-			err, vectors.Covered)
+			err, vectors.MinCovered)
 	}
 	for _, want := range []string{
 		"tuned: of 60 questions", "test: of 60 questions", "of 15 without an answer",

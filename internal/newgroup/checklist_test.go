@@ -65,7 +65,7 @@ var tables = regexp.MustCompile(`(?s)<!-- table: .*?<!-- end of the table -->`)
 // group that passes every check. They change only the group's own files, the derived files, and two lines of the list
 // of groups.
 func TestChecklistAddsAGroup(t *testing.T) {
-	steps, err := readme.Page(filepath.Join(repository, checklist), heading, nil)
+	steps, err := readme.ReadSteps(filepath.Join(repository, checklist), heading, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

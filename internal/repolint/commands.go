@@ -72,9 +72,9 @@ var (
 	portable   = regexp.MustCompile(`(?m)^PORTABLE := ((?:.*\\\n)*.*)$`)
 )
 
-// Systems reports each file for one operating system, unless its package is in the list PORTABLE of the Makefile:
-// `make cross` compiles these packages and their tests for all systems.
-func Systems(t *Tree) (found []Finding) {
+// UncompiledSystems reports each file for one operating system, unless its package is in the list PORTABLE of the
+// Makefile: `make cross` compiles these packages and their tests for all systems.
+func UncompiledSystems(t *Tree) (found []Finding) {
 	compiled := map[string]bool{}
 	if list := portable.FindStringSubmatch(t.Texts["Makefile"]); list != nil {
 		for _, dir := range strings.Fields(list[1]) {
@@ -139,8 +139,8 @@ var foreignParts = []string{
 	"debian.", "maven.",
 }
 
-// Foreign reports paths of a particular machine and hosts of package registries, anywhere in the repository.
-func Foreign(t *Tree) (found []Finding) {
+// MachinePaths reports paths of a particular machine and hosts of package registries, anywhere in the repository.
+func MachinePaths(t *Tree) (found []Finding) {
 	for name, text := range t.Texts {
 		if !slices.ContainsFunc(foreignParts, func(part string) bool { return strings.Contains(text, part) }) {
 			continue
@@ -188,9 +188,9 @@ var (
 	enabledLinter = regexp.MustCompile(`(?m)^    - ([a-z0-9]+)`)
 )
 
-// Directives reports each //nolint comment that names a linter that is not enabled: such a comment suppresses nothing,
-// and misleads people about the rules of the repository.
-func Directives(t *Tree) (found []Finding) {
+// UnusedNolint reports each //nolint comment that names a linter that is not enabled: such a comment suppresses
+// nothing, and misleads people about the rules of the repository.
+func UnusedNolint(t *Tree) (found []Finding) {
 	running := submatches(enabledLinter, enabled.FindString(t.Texts[".golangci.yml"]))
 	for _, p := range t.Packages {
 		for name, file := range p.Files {

@@ -104,19 +104,19 @@ func copyCases() []ruleCase {
 // stateCases returns cases about regular expressions and package state.
 func stateCases() []ruleCase {
 	return []ruleCase{
-		{"an invalid expression", Expressions, source("var e = lazy.Regexp(`(`)"), []string{"missing closing )"}},
+		{"an invalid expression", RegularExpressions, source("var e = lazy.Regexp(`(`)"), []string{"missing closing )"}},
 		{
-			"an expression that is not a literal", Expressions, source("func f(s string) any { return lazy.Regexp(s) }"),
+			"an expression that is not a literal", RegularExpressions, source("func f(s string) any { return lazy.Regexp(s) }"),
 			[]string{"takes a literal"},
 		},
-		{"valid expressions", Expressions, source("var e = lazy.Regexp(`^a$`)\nvar o = regexp.MustCompile(`a`)"), nil},
+		{"valid expressions", RegularExpressions, source("var e = lazy.Regexp(`^a$`)\nvar o = regexp.MustCompile(`a`)"), nil},
 		{
-			"an expression that the client compiles when it starts", Expressions,
+			"an expression that the client compiles when it starts", RegularExpressions,
 			file("client/k/k.go", "package k\nvar (\n e = regexp.MustCompile(`a`)\n)"),
 			[]string{"client/k/k.go:3: an expression that is compiled at each start"},
 		},
 		{
-			"an expression that the client compiles in a function", Expressions,
+			"an expression that the client compiles in a function", RegularExpressions,
 			file("client/k/k.go", "package k\nfunc f() { _ = regexp.MustCompile(`a`) }"), nil,
 		},
 

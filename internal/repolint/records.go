@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Stored lists the format of stored records: the prefixes of their keys, and each attribute of each type with its name
-// and its type in the source. The golden file with this list only grows, because a release can run at the same time as
-// the next release, or be restored after it. Then both read and write the same records.
-func Stored(t *Tree) (lines []string) {
+// StoredFormat lists the format of stored records: the prefixes of their keys, and each attribute of each type with its
+// name and its type in the source. The golden file with this list only grows, because a release can run at the same
+// time as the next release, or be restored after it. Then both read and write the same records.
+func StoredFormat(t *Tree) (lines []string) {
 	for _, p := range t.Packages {
 		for _, file := range p.sources() {
 			isPrefix := storeType(p, file, "KeyPrefix")

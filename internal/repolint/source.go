@@ -120,10 +120,10 @@ func InitFunctions(t *Tree) (found []Finding) {
 	return found
 }
 
-// Expressions reports calls of lazy.Regexp whose argument is an invalid regular expression, because it is compiled only
-// at its first use. The argument must be a literal. In the client, Expressions also reports package-level calls of
-// regexp.MustCompile, because every start of the client would compile these expressions.
-func Expressions(t *Tree) (found []Finding) {
+// RegularExpressions reports calls of lazy.Regexp whose argument is an invalid regular expression, because it is
+// compiled only at its first use. The argument must be a literal. In the client, RegularExpressions also reports
+// package-level calls of regexp.MustCompile, because every start of the client would compile these expressions.
+func RegularExpressions(t *Tree) (found []Finding) {
 	for _, p := range t.Packages {
 		for name, file := range p.sources() {
 			for _, decl := range file.Decls {

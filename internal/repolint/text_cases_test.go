@@ -139,7 +139,7 @@ func linted(comment string) map[string]string {
 // buildCases returns cases about builds, foreign paths and linters.
 func buildCases() []ruleCase {
 	return []ruleCase{
-		{"a file for one system that no build compiles", Systems, map[string]string{
+		{"a file for one system that no build compiles", UncompiledSystems, map[string]string{
 			"Makefile":       "PORTABLE := ./b \\\n  ./c\nx: ./a\n",
 			"a/a_windows.go": "package a", "b/b_unix.go": "package b",
 			"c/c_darwin_test.go": "package c", "a/window.go": "package a",
@@ -163,15 +163,15 @@ func buildCases() []ruleCase {
 			"a/a.go": "package a\nvar args = []string{\"build\", \"-trimpath\", \"-tags=x\"}\nconst env = \"CGO_ENABLED=0\"",
 		}, []string{"a/a.go:2: -trimpath", "a/a.go:2: -tags", "a/a.go:3: CGO_ENABLED="}},
 
-		{"a machine's path", Foreign, file("a.txt", "one\n/ro"+"ot/x"), []string{"a.txt:2"}},
-		{"a user's home folder", Foreign, file("a.go", "package a // /ho"+"me/anna/x"), []string{"a.go:1"}},
+		{"a machine's path", MachinePaths, file("a.txt", "one\n/ro"+"ot/x"), []string{"a.txt:2"}},
+		{"a user's home folder", MachinePaths, file("a.go", "package a // /ho"+"me/anna/x"), []string{"a.go:1"}},
 		{
-			"a registry's host", Foreign,
+			"a registry's host", MachinePaths,
 			file("package-lock.json", "https://registry.npm"+"js.org/x"),
 			[]string{"package-lock.json:1"},
 		},
 		{
-			"each forbidden path and host", Foreign,
+			"each forbidden path and host", MachinePaths,
 			map[string]string{
 				"work":   "/wo" + "rk/x",
 				"go":     "proxy.go" + "lang.org",
@@ -184,7 +184,7 @@ func buildCases() []ruleCase {
 			},
 			[]string{"work:1", "go:1", "sums:1", "python:1", "rust:1", "debian:1", "java:1", "apache:1"},
 		},
-		{"other paths and hosts", Foreign, file("a.txt", "/v1/work, https://example.com/root"), nil},
+		{"other paths and hosts", MachinePaths, file("a.txt", "/v1/work, https://example.com/root"), nil},
 
 		{
 			"a linter without a reason", LinterReasons,
@@ -192,12 +192,12 @@ func buildCases() []ruleCase {
 			[]string{"noctx has no reason"},
 		},
 		{"no linters", LinterReasons, map[string]string{}, []string{"no list"}},
-		{"a nolint directive for an enabled linter", Directives, linted("//nolint:gosec // why"), nil},
+		{"a nolint directive for an enabled linter", UnusedNolint, linted("//nolint:gosec // why"), nil},
 		{
 			"a nolint directive for an enabled and a disabled linter",
-			Directives, linted("//nolint:gosec,mnd // why"),
+			UnusedNolint, linted("//nolint:gosec,mnd // why"),
 			[]string{"nolint:mnd"},
 		},
-		{"a comment that mentions a nolint directive", Directives, linted("// Write //nolint:mnd."), nil},
+		{"a comment that mentions a nolint directive", UnusedNolint, linted("// Write //nolint:mnd."), nil},
 	}
 }

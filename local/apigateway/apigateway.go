@@ -47,7 +47,7 @@ const (
 // Function is a group of operations and the handler (Edge) that serves them.
 type Function struct {
 	Group api.Group
-	Edge  api.Edge
+	Edge  api.LambdaHandler
 }
 
 // Options are the options of a Gateway. All fields except Authenticator and TrustedProxies are required.
@@ -275,22 +275,22 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, requestID string,
 
 // refuse rejects a request with a response of API Gateway, not of a function.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, requestID string, status int, detail string) {
-	Refusal{g.o.IDs, g.o.Now, g.o.Log}.respond(w, r, requestID, status, detail)
+	Refuser{g.o.IDs, g.o.Now, g.o.Log}.respond(w, r, requestID, status, detail)
 }
 
-// Refusal rejects requests that are not passed to a function, with problem responses.
-type Refusal struct {
+// Refuser rejects requests that are not passed to a function, with problem responses.
+type Refuser struct {
 	IDs *ids.Source
 	Now func() time.Time
 	Log *slog.Logger
 }
 
 // Respond rejects a request.
-func (re Refusal) Respond(w http.ResponseWriter, r *http.Request, status int, detail string) {
+func (re Refuser) Respond(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	re.respond(w, r, re.IDs.UUID(), status, detail)
 }
 
-func (re Refusal) respond(w http.ResponseWriter, r *http.Request, requestID string, status int, detail string) {
+func (re Refuser) respond(w http.ResponseWriter, r *http.Request, requestID string, status int, detail string) {
 	var body bytes.Buffer
 	path := api.RedactedPath(r.URL)
 	err := json.NewEncoder(&body).Encode(api.Problem{

@@ -259,7 +259,7 @@ func TestRefusalIsAProblem(t *testing.T) {
 func TestRefusalContainsNoCredential(t *testing.T) {
 	var log bytes.Buffer
 	now := func() time.Time { return storetest.Epoch }
-	refusal := apigateway.Refusal{
+	refusal := apigateway.Refuser{
 		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}

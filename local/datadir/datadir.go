@@ -79,8 +79,8 @@ func (d *Dir) Path(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// Sub creates a folder in the directory and returns its path.
-func (d *Dir) Sub(name string) (string, error) {
+// CreateFolder creates a folder in the directory and returns its path.
+func (d *Dir) CreateFolder(name string) (string, error) {
 	path := d.Path(name)
 	if err := os.MkdirAll(path, dirMode); err != nil {
 		return "", fmt.Errorf("make %s: %w", path, disk.Cause(err))

@@ -111,7 +111,7 @@ func TestNewFilesAreAccessibleOnlyByOwner(t *testing.T) {
 	if err := d.Write("secret", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	sub, err := d.Sub("sub")
+	sub, err := d.CreateFolder("sub")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestRootsFilesAreChownedToTheDirectorysOwner(t *testing.T) {
 	}
 	const user = 65532
 	d, outside := openTemp(t), t.TempDir()
-	sub, err := d.Sub("engine")
+	sub, err := d.CreateFolder("engine")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 func accountCommand(a administration) *cobra.Command {
 	group := &cobra.Command{Use: "account", Short: "Make accounts, and set their limits"}
-	commandline.Group(group)
+	commandline.MakeGroup(group)
 	group.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an account and print its key, which allows everything, this once",
@@ -38,7 +38,7 @@ func accountCommand(a administration) *cobra.Command {
 
 func keyCommand(a administration) *cobra.Command {
 	group := &cobra.Command{Use: "key", Short: "Make, list and revoke account keys"}
-	commandline.Group(group)
+	commandline.MakeGroup(group)
 	var f keyFlags
 	create := &cobra.Command{
 		Use:   "create ACCOUNT --scopes all|none|SCOPE,…",

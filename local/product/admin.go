@@ -20,7 +20,7 @@ type adminServer struct {
 	*admin.Monitor
 
 	listener net.Listener
-	server   *metrics.Server
+	server   *metrics.ServerMetrics
 }
 
 // listenAdmin opens the listener for operators. It returns nil if the settings have none.

@@ -20,7 +20,7 @@ import (
 
 func auditCommand(a administration) *cobra.Command {
 	group := &cobra.Command{Use: "audit", Short: "Verify and export an account's audit log"}
-	commandline.Group(group)
+	commandline.MakeGroup(group)
 	group.AddCommand(verifyCommand(a), &cobra.Command{
 		Use:   "export ACCOUNT FILE",
 		Short: "Write an account's audit log into a file, as JSON lines that can be verified anywhere",

@@ -79,7 +79,7 @@ func (b *bucket) openS3(ctx context.Context, s settings, c config.Config) error 
 
 // openFiles opens the objects in the data directory. address is the origin of the URLs to which clients upload objects.
 func (b *bucket) openFiles(
-	dir *datadir.Dir, engine *embedded.Backend, key seal.KeySource, address string, refusal apigateway.Refusal,
+	dir *datadir.Dir, engine *embedded.Backend, key seal.KeySource, address string, refusal apigateway.Refuser,
 ) error {
 	hasher := seal.NewHasher(key, "upload")
 	fileBucket, err := files.Open(files.Options{
@@ -137,13 +137,13 @@ type uploadReceiver struct {
 // receiveEvent passes on an event of the S3 emulator.
 func (u *uploadReceiver) receiveEvent(e events.S3Event) {
 	if r := u.runner.Load(); r != nil {
-		r.ObjectCreated(e)
+		r.QueueEvent(e)
 	}
 }
 
 // receiveObject passes on an object that was uploaded to the data directory.
 func (u *uploadReceiver) receiveObject(o blob.Object) {
 	if r := u.runner.Load(); r != nil {
-		r.Uploaded(o)
+		r.QueueObject(o)
 	}
 }

@@ -139,13 +139,13 @@ func startDynamoDB(
 
 // emulatorPath returns the path of the emulators' program, which is in the folder of the bootstraps.
 func (s settings) emulatorPath() (string, error) {
-	path, err := filepath.Abs(filepath.Join(s.functions, emulator.Program))
+	path, err := filepath.Abs(filepath.Join(s.functions, emulator.ProgramName))
 	if err != nil {
 		return "", fmt.Errorf("find the emulators: %w", err)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s has no program %s, which functions in processes of their own need: `make run-lambda` "+
-			"builds it, or leave %s empty", s.functions, emulator.Program, config.VarFunctions)
+			"builds it, or leave %s empty", s.functions, emulator.ProgramName, config.VarFunctions)
 	}
 	return path, nil
 }

@@ -318,7 +318,7 @@ func TestKilledFirstStartResumes(t *testing.T) {
 		do   func(d *datadir.Dir) error
 	}{
 		{"an empty directory", func(*datadir.Dir) error { return nil }},
-		{"a log", func(d *datadir.Dir) error { _, err := d.Sub("logs"); return err }},
+		{"a log", func(d *datadir.Dir) error { _, err := d.CreateFolder("logs"); return err }},
 		{"the store's folder", func(d *datadir.Dir) error { return os.MkdirAll(d.Path(datadir.Engine, "pebble"), 0o700) }},
 		{"a store", func(d *datadir.Dir) error {
 			return withEngine(t.Context(), d, func(*embedded.Backend) error { return nil })
@@ -333,7 +333,7 @@ func TestKilledFirstStartResumes(t *testing.T) {
 				return err
 			})
 		}},
-		{"the objects' folder", func(d *datadir.Dir) error { _, err := d.Sub(datadir.Objects); return err }},
+		{"the objects' folder", func(d *datadir.Dir) error { _, err := d.CreateFolder(datadir.Objects); return err }},
 		{"an account without its key file", func(d *datadir.Dir) error {
 			res, _, err := openInstallation(t.Context(), d.Path())
 			if err != nil {

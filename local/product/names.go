@@ -82,7 +82,7 @@ func (n names) handler(api, relay, gateway http.Handler) http.Handler {
 // requests with a body or credentials: others on the network could have read them, and a redirected client would not
 // notice that. The redirect contains no port, because the public URLs have none: a load balancer or a container can map
 // the listener to another port.
-func redirectToHTTPS(n servercert.Names, refusal apigateway.Refusal, gateway http.Handler) http.Handler {
+func redirectToHTTPS(n servercert.Names, refusal apigateway.Refuser, gateway http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := framing.HostName(r.Host)
 		switch served, err := n.Served(r.Context(), name); {

@@ -56,7 +56,7 @@ func (f fakeNames) Served(context.Context, string) (bool, error) { return f.serv
 // are redirected, to a URL without a port. If the lookup of the name fails, the request gets a 503.
 func TestPlainHTTPRedirectsOnlyReads(t *testing.T) {
 	t.Parallel()
-	refusal := apigateway.Refusal{
+	refusal := apigateway.Refuser{
 		IDs: ids.NewSource(strings.NewReader(strings.Repeat("x", 4096)), time.Now),
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}

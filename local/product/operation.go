@@ -21,7 +21,7 @@ import (
 
 func operationCommand(a administration) *cobra.Command {
 	group := &cobra.Command{Use: "operation", Short: "Look durable operations up, and resume one"}
-	commandline.Group(group)
+	commandline.MakeGroup(group)
 	group.AddCommand(listOperationsCommand(a), &cobra.Command{
 		Use:   "resume ID",
 		Short: "Have an operation tried at once that waits for its next attempt",

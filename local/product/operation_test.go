@@ -23,7 +23,7 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return d.table.Commit(t.Context(), operation.Begin(operation.Start{
+		return d.table.Commit(t.Context(), operation.Create(operation.Start{
 			ID: "kop_1", Kind: "consumer-roll-key", Subject: "csmr_1", AccountID: account.ID, Input: "the-input",
 			NotBefore: start.Add(time.Hour),
 		}, start))
@@ -75,7 +75,7 @@ func TestStoppedProductListsAndResumesOperations(t *testing.T) {
 		t.Errorf("second operation resume = %q, %v, want kop_1 due now", output, err)
 	}
 	if err := Laptop.withDatabase(t.Context(), []string{"a", "test"}, io.Discard, io.Discard, func(d *database) error {
-		return d.table.Commit(t.Context(), operation.Begin(operation.Start{
+		return d.table.Commit(t.Context(), operation.Create(operation.Start{
 			ID: "kop_2", Kind: "consumer-roll-key", AccountID: "an-account-that-is-gone", NotBefore: start.Add(-time.Hour),
 		}, start.Add(-2*time.Hour)))
 	}); err != nil {

@@ -142,7 +142,7 @@ func (e *executables) addFunction(t trigger.Function) (*lambdahost.Function, err
 	}
 	memory := memoryMB
 	switch {
-	case t.Heavy:
+	case t.HighMemory:
 		memory = heavyMemoryMB
 	case t.Name == gateway.Function.Name:
 		memory = gatewayMemoryMB
@@ -197,7 +197,7 @@ func prefixes(all []netip.Prefix) string {
 }
 
 // edge returns an api.Edge that calls f with the events of a REST API.
-func edge(f *lambdahost.Function) api.Edge {
+func edge(f *lambdahost.Function) api.LambdaHandler {
 	return func(ctx context.Context,
 		event events.APIGatewayProxyRequest,
 	) (resp events.APIGatewayProxyResponse, err error) {

@@ -65,7 +65,7 @@ func (e *executables) startRelay(ctx context.Context, res *resources, listenAddr
 		return nil, fmt.Errorf("%s has no relay: `make run-lambda` builds it, or set %s to %s", e.folder, config.VarRelayAddr,
 			config.NoAddr)
 	}
-	logs, err := res.dir.Sub("logs")
+	logs, err := res.dir.CreateFolder("logs")
 	if err != nil {
 		return nil, err
 	}

@@ -221,7 +221,7 @@ func importPhases() (func(store.Item) transfer.Phase, error) {
 	var filters []func(events.DynamoDBEventRecord) bool
 	for _, f := range functions.Triggered() {
 		for _, e := range f.Events {
-			if !e.StreamRecords {
+			if !e.FromStream {
 				continue
 			}
 			filter, err := stream.ParseFilter(e.FilterPattern)

@@ -84,12 +84,12 @@ func operator() string {
 func printHistory(printf func(format string, args ...any), events []rootkey.Event) {
 	for _, e := range events {
 		switch e.Kind {
-		case rootkey.Rotated:
+		case rootkey.KeyRotated:
 			printf("%s  rotated to root key %d (%s, from %s) by %s: new one writes %s, old one taken away %s, ended %s; %d "+
 				"records, %d objects, %d unreadable",
 				formatTime(&e.BeganOn), e.Number, e.To, e.From, e.By, formatTime(e.SwitchedOn), formatTime(e.RetiredOn),
 				formatTime(e.EndedOn), e.Renewed, e.Objects, e.Unreadable)
-		case rootkey.Wrapped:
+		case rootkey.KMSKeyAdded:
 			printf("%s  the KMS key %s wraps root key %d beside %s, by %s", formatTime(&e.BeganOn), e.To, e.Number, e.From, e.By)
 		default:
 			printf("%s  the KMS key %s alone wraps root key %d, by %s", formatTime(&e.BeganOn), e.To, e.Number, e.By)

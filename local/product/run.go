@@ -289,7 +289,7 @@ func (r *run) saveState(context.Context) error {
 func newLogger(
 	dir *datadir.Dir, t *terminal.Terminal, level slog.Leveler, dropped func(lines int),
 ) (*slog.Logger, func(), error) {
-	logs, err := dir.Sub("logs")
+	logs, err := dir.CreateFolder("logs")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 		os.Exit(Laptop.Main(context.Background(), os.Args[1:]))
 	}
 	testscript.Main(m, map[string]func(){
-		"local":          func() { os.Exit(Laptop.Main(context.Background(), os.Args[1:])) },
-		"make":           runLauncher,
-		emulator.Program: func() { os.Exit(process.Main(context.Background(), os.Args[1:])) },
+		"local":              func() { os.Exit(Laptop.Main(context.Background(), os.Args[1:])) },
+		"make":               runLauncher,
+		emulator.ProgramName: func() { os.Exit(process.Main(context.Background(), os.Args[1:])) },
 	})
 }
 
@@ -49,7 +49,7 @@ func runLauncher() {
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	binary := dynoxide(t)
-	emulators, err := exec.LookPath(emulator.Program) // testscript.Main has created it
+	emulators, err := exec.LookPath(emulator.ProgramName) // testscript.Main has created it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (r *resources) handlersByName(s settings, p *product, tlsServer *tlsListene
 	if tlsServer == nil { // a proxy terminates TLS
 		return all, nil
 	}
-	refusal := apigateway.Refusal{IDs: r.parts.IDs, Now: time.Now, Log: r.parts.Log}
+	refusal := apigateway.Refuser{IDs: r.parts.IDs, Now: time.Now, Log: r.parts.Log}
 	plain = redirectToHTTPS(n, refusal, p.gateway)
 	if tlsServer.authority != nil {
 		plain = tlsServer.authority.Challenges(plain)

@@ -130,7 +130,7 @@ func (r *resources) open(
 	}
 	c.APIURL = cmp.Or(c.APIURL, origin(addrs.api))
 	if s.domain == "" { // without a domain, a file can replace the DNS
-		c.DNSRecords = r.dir.Path(localdns.Name)
+		c.DNSRecords = r.dir.Path(localdns.FileName)
 	}
 	if addrs.relay != nil {
 		c.Relay = origin(addrs.relay)
@@ -188,7 +188,7 @@ func (r *resources) openFiles(
 		key = rootkey.Source(r.dir.Path(rootkey.Name), r.objectEngine, r.database.table, time.Now)
 	}
 	return key, r.bucket.openFiles(r.dir, r.objectEngine, key, cmp.Or(c.S3PublicEndpoint, uploadOrigin(c, addrs)),
-		apigateway.Refusal{IDs: r.database.ids, Now: time.Now, Log: log})
+		apigateway.Refuser{IDs: r.database.ids, Now: time.Now, Log: log})
 }
 
 // uploadOrigin returns the default origin of upload URLs: the management API's name below the domain, or without a
@@ -236,7 +236,7 @@ func assemble(res *resources, apiAddr net.Addr) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.parts.UnspentUnits = dataPlane.LeasedUnits
+	res.parts.UnspentUnits = dataPlane.UnspentUnits
 	var apiFunctions []apigateway.Function
 	for _, g := range functions.Groups() {
 		apiFunctions = append(apiFunctions,
@@ -277,10 +277,10 @@ func (r *resources) newGateway(
 
 // newRunner returns the Runner that calls functions for changes of the table, uploads and schedules.
 func (r *resources) newRunner(triggered []triggers.Function) (*triggers.Runner, error) {
-	feed, checkpoints := triggers.Shards(triggers.NewTableStream(r.database.sdk, r.database.endpoint, tableName)),
-		triggers.InDirectory(r.dir, r.parts.Log)
+	feed, checkpoints := triggers.NewStreamFeed(triggers.NewTableStream(r.database.sdk, r.database.endpoint, tableName)),
+		triggers.NewFileCheckpoints(r.dir, r.parts.Log)
 	if engine := r.database.engine; engine != nil {
-		feed, checkpoints = triggers.Embedded(engine), triggers.InEngine(engine, r.parts.Log)
+		feed, checkpoints = triggers.NewEngineFeed(engine), triggers.NewEngineCheckpoints(engine, r.parts.Log)
 	}
 	runner, err := triggers.New(triggers.Options{
 		Functions:   triggered,

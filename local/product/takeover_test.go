@@ -52,7 +52,7 @@ func TestStartResumesOperationsOfAKilledProcess(t *testing.T) {
 		stop()
 		<-done
 	}()
-	for limit := time.Now().Add(deadline.Long()); ; time.Sleep(50 * time.Millisecond) {
+	for limit := time.Now().Add(deadline.Timeout()); ; time.Sleep(50 * time.Millisecond) {
 		var out bytes.Buffer
 		root := Laptop.command(administration{program: Laptop})
 		root.SetArgs([]string{"operation", "list", "--all"})

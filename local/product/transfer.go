@@ -206,7 +206,7 @@ func (r *remote) importFile(cmd *cobra.Command, file, keyFile string) error {
 		PhaseOf: phase, Now: time.Now,
 	}
 	if r.dir != nil {
-		target.AccountKey = func(key []byte) error { return r.dir.Write(datadir.AccountKey, key) }
+		target.StoreAccountKey = func(key []byte) error { return r.dir.Write(datadir.AccountKey, key) }
 	}
 	summary, err := transfer.Import(cmd.Context(), file, keyFile, target)
 	if err != nil {

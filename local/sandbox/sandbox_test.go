@@ -289,7 +289,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
+	ctx, cancel := context.WithTimeout(t.Context(), deadline.Timeout())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], Command)
 	cmd.SysProcAttr = processes.Group()

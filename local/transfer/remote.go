@@ -25,9 +25,9 @@ type Remote struct {
 	Items  Items // of the table
 	Bucket Bucket
 	Keeper RootKeeper
-	// AccountKey stores the text of the first account's key. It is
+	// StoreAccountKey stores the text of the first account's key. It is
 	// called if the export contains the key. It may be nil.
-	AccountKey func([]byte) error
+	StoreAccountKey func([]byte) error
 	// PhaseOf returns the phase of an item. It is required.
 	PhaseOf func(store.Item) Phase
 	Now     func() time.Time
@@ -69,8 +69,8 @@ func Import(ctx context.Context, name, keyFile string, r Remote) (summary Summar
 	}
 	f := &importer{archive: a, table: r.Table, put: r.put, phaseOf: r.PhaseOf, progress: p}
 	err = f.fill(ctx)
-	if err == nil && r.AccountKey != nil && a.accountKey != nil {
-		err = r.AccountKey(a.accountKey)
+	if err == nil && r.StoreAccountKey != nil && a.accountKey != nil {
+		err = r.StoreAccountKey(a.accountKey)
 	}
 	if err == nil {
 		err = r.Table.Commit(ctx, store.Delete(installation.ImportPrefix.Key()).If(store.Exists()).Else(errConcurrentImport))

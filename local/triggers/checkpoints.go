@@ -7,9 +7,9 @@ import (
 	"github.com/gatewright/gatewright/local/datadir"
 )
 
-// InDirectory returns checkpoints in files of the data directory. An unreadable checkpoint is treated
+// NewFileCheckpoints returns checkpoints in files of the data directory. An unreadable checkpoint is treated
 // as missing, and a failed write is only logged: the consequence is that records are delivered again.
-func InDirectory(dir *datadir.Dir, log *slog.Logger) Checkpoints {
+func NewFileCheckpoints(dir *datadir.Dir, log *slog.Logger) Checkpoints {
 	return fileCheckpoints{dir, log}
 }
 

@@ -87,7 +87,7 @@ func startRunner(
 	fx := &fixture{}
 	r, err := triggers.New(triggers.Options{
 		Functions: []triggers.Function{{
-			Function: trigger.Function{Name: "operations", Events: []trigger.Event{{StreamRecords: true}}},
+			Function: trigger.Function{Name: "operations", Events: []trigger.Event{{FromStream: true}}},
 			Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 				var e events.DynamoDBEvent
 				if err := json.Unmarshal(payload, &e); err != nil {
@@ -99,7 +99,7 @@ func startRunner(
 				return []byte(`{}`), nil
 			}),
 		}},
-		Feed: triggers.Shards(stream), Checkpoints: checkpoints, Objects: &fx.objects, IDs: idSource(t), Now: time.Now,
+		Feed: triggers.NewStreamFeed(stream), Checkpoints: checkpoints, Objects: &fx.objects, IDs: idSource(t), Now: time.Now,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -120,7 +120,7 @@ func startRunner(
 func TestStreamOfARealTableResumesAfterAKill(t *testing.T) {
 	t.Parallel()
 	e, client, stream := startDynamoDB(t)
-	checkpoints := triggers.InDirectory(openDir(t), slog.New(slog.DiscardHandler))
+	checkpoints := triggers.NewFileCheckpoints(openDir(t), slog.New(slog.DiscardHandler))
 	received := make(chan events.DynamoDBEventRecord, 1000)
 	nextKey := func() string { return (<-received).Change.Keys["pk"].String() }
 
@@ -197,12 +197,12 @@ func TestRecordOfARealTableHasEveryKindOfAttribute(t *testing.T) {
 
 func TestCorruptCheckpointIsIgnored(t *testing.T) {
 	dir := openDir(t)
-	c := triggers.InDirectory(dir, slog.New(slog.DiscardHandler))
+	c := triggers.NewFileCheckpoints(dir, slog.New(slog.DiscardHandler))
 	if got := c.Load("operations"); len(got) != 0 {
 		t.Errorf("Load() without a file = %v, want none", got)
 	}
 	c.Save("operations", triggers.Position{"shard": "7"})
-	if got := triggers.InDirectory(dir, slog.New(slog.DiscardHandler)).Load("operations"); got["shard"] != "7" {
+	if got := triggers.NewFileCheckpoints(dir, slog.New(slog.DiscardHandler)).Load("operations"); got["shard"] != "7" {
 		t.Errorf("Load() after Save() = %v, want 7", got)
 	}
 	if err := dir.Write("stream-operations.json", []byte("{")); err != nil {

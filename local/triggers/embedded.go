@@ -13,8 +13,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/stream"
 )
 
-// Embedded returns the feed of the embedded engine.
-func Embedded(engine *embedded.Backend) Feed { return engineFeed{engine} }
+// NewEngineFeed returns the feed of the embedded engine.
+func NewEngineFeed(engine *embedded.Backend) Feed { return engineFeed{engine} }
 
 type engineFeed struct{ engine *embedded.Backend }
 
@@ -58,9 +58,9 @@ func (r *engineReader) Next(
 	return out, Position{shardName: strconv.FormatUint(r.after, 10)}, nil
 }
 
-// InEngine returns checkpoints that are stored in the engine
+// NewEngineCheckpoints returns checkpoints that are stored in the engine
 // itself, so that a copy of the engine's files contains them.
-func InEngine(engine *embedded.Backend, log *slog.Logger) Checkpoints {
+func NewEngineCheckpoints(engine *embedded.Backend, log *slog.Logger) Checkpoints {
 	return engineCheckpoints{engine, log}
 }
 

@@ -33,7 +33,7 @@ func TestEngineDrivesFunctions(t *testing.T) {
 	target := 0
 	failedOnce := false
 	function := triggers.Function{
-		Function: trigger.Function{Name: "operations", Events: []trigger.Event{{StreamRecords: true}}},
+		Function: trigger.Function{Name: "operations", Events: []trigger.Event{{FromStream: true}}},
 		Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 			var e events.DynamoDBEvent
 			if err := json.Unmarshal(payload, &e); err != nil {
@@ -67,15 +67,15 @@ func TestEngineDrivesFunctions(t *testing.T) {
 			t.Fatal(err)
 		}
 		runner, err := triggers.New(triggers.Options{
-			Functions: []triggers.Function{function}, Feed: triggers.Embedded(engine),
-			Checkpoints: triggers.InEngine(engine, slog.New(slog.DiscardHandler)),
+			Functions: []triggers.Function{function}, Feed: triggers.NewEngineFeed(engine),
+			Checkpoints: triggers.NewEngineCheckpoints(engine, slog.New(slog.DiscardHandler)),
 			Objects:     &fakeObjects{}, IDs: idSource(t), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		const commits = 5
-		ctx, cancel := context.WithTimeout(t.Context(), deadline.Long()) // the comparison below reports missing changes
+		ctx, cancel := context.WithTimeout(t.Context(), deadline.Timeout()) // the comparison below reports missing changes
 		mu.Lock()
 		stop, target = cancel, len(want)+2*commits
 		mu.Unlock()

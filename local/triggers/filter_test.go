@@ -23,7 +23,7 @@ func parseRecord(t *testing.T, text string) events.DynamoDBEventRecord {
 // match the filter pattern of the function for durable operations.
 func TestOperationsFilterMatchesUnclaimedOperations(t *testing.T) {
 	for _, e := range operations.Function.Events {
-		if !e.StreamRecords {
+		if !e.FromStream {
 			continue
 		}
 		f, err := stream.ParseFilter(e.FilterPattern)

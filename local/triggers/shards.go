@@ -28,8 +28,8 @@ type Stream interface {
 		...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-// Shards returns the feed of a DynamoDB stream.
-func Shards(s Stream) Feed { return shardFeed{s} }
+// NewStreamFeed returns the feed of a DynamoDB stream.
+func NewStreamFeed(s Stream) Feed { return shardFeed{s} }
 
 type shardFeed struct{ stream Stream }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store/stream"
 )
 
-// Feed delivers the changes of the table. The functions Shards and Embedded return one.
+// Feed delivers the changes of the table. The functions NewStreamFeed and NewEngineFeed return one.
 type Feed interface {
 	// Open returns a Reader of the changes after a position, or of all available changes if the position is empty.
 	Open(ctx context.Context, position Position) (Reader, error)

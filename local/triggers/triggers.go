@@ -41,7 +41,7 @@ type Options struct {
 	Checkpoints Checkpoints
 	// Objects lists the uploaded objects.
 	Objects Objects
-	// PollUploads reports whether the bucket sends no events, so that ObjectCreated
+	// PollUploads reports whether the bucket sends no events, so that QueueEvent
 	// is never called. The Runner then lists the objects every second.
 	PollUploads bool
 	IDs         *ids.Source
@@ -81,7 +81,7 @@ func (r *Runner) Run(ctx context.Context) {
 	for _, f := range r.o.Functions {
 		for _, e := range f.Events {
 			switch {
-			case e.StreamRecords:
+			case e.FromStream:
 				r.jobs.Go(func() { r.followStream(ctx, f, e.FilterPattern) })
 			case e.ObjectCreated != "":
 				r.jobs.Go(func() { r.findLostUploads(ctx, f, e.ObjectCreated) })

@@ -49,7 +49,7 @@ func (f *fixture) clock() time.Time {
 func (f *fixture) start(t *testing.T, pollUploads bool, functions ...triggers.Function) (*triggers.Runner, func()) {
 	t.Helper()
 	r, err := triggers.New(triggers.Options{
-		Functions: functions, Feed: triggers.Shards(&f.stream), Checkpoints: &f.checkpoints, Objects: &f.objects,
+		Functions: functions, Feed: triggers.NewStreamFeed(&f.stream), Checkpoints: &f.checkpoints, Objects: &f.objects,
 		PollUploads: pollUploads,
 		IDs:         idSource(t), Now: f.clock, Log: slog.New(slog.DiscardHandler),
 	})
@@ -182,7 +182,7 @@ func streamFunction(
 ) triggers.Function {
 	call := 0
 	return triggers.Function{
-		Function: trigger.Function{Name: "operations", Events: []trigger.Event{{StreamRecords: true}}},
+		Function: trigger.Function{Name: "operations", Events: []trigger.Event{{FromStream: true}}},
 		Handler: handler(func(_ context.Context, payload []byte) ([]byte, error) {
 			var e events.DynamoDBEvent
 			if err := json.Unmarshal(payload, &e); err != nil {
@@ -379,7 +379,7 @@ func TestUploadsWithPrefixAreDelivered(t *testing.T) {
 		fx := &fixture{}
 		var received []string
 		r, stop := fx.start(t, false, uploadFunction(&received, succeed))
-		r.ObjectCreated(event("uploads/a%2Fb+c", "artifacts/x", "%zz"))
+		r.QueueEvent(event("uploads/a%2Fb+c", "artifacts/x", "%zz"))
 		synctest.Wait()
 		stop()
 		if want := []string{"uploads/a/b c"}; !slices.Equal(received, want) {
@@ -393,7 +393,7 @@ func TestFailedUploadIsAttemptedThreeTimes(t *testing.T) {
 		fx := &fixture{}
 		var received []string
 		r, stop := fx.start(t, false, uploadFunction(&received, func(int) error { return errors.New("no") }))
-		r.ObjectCreated(event("uploads/a"))
+		r.QueueEvent(event("uploads/a"))
 		time.Sleep(30 * time.Second)
 		stop()
 		if len(received) != 3 {

@@ -40,8 +40,8 @@ type upload struct {
 	event    events.S3Event
 }
 
-// ObjectCreated queues calls of the functions for the objects in event. It does not wait for the calls.
-func (r *Runner) ObjectCreated(event events.S3Event) {
+// QueueEvent queues calls of the functions for the objects in event. It does not wait for the calls.
+func (r *Runner) QueueEvent(event events.S3Event) {
 	for _, record := range event.Records {
 		key, err := url.QueryUnescape(record.S3.Object.Key)
 		if err != nil {
@@ -57,8 +57,8 @@ func (r *Runner) ObjectCreated(event events.S3Event) {
 	}
 }
 
-// Uploaded queues calls of the functions for an object, as ObjectCreated does.
-func (r *Runner) Uploaded(o blob.Object) { r.ObjectCreated(uploadEvent(o)) }
+// QueueObject queues calls of the functions for an object, as QueueEvent does.
+func (r *Runner) QueueObject(o blob.Object) { r.QueueEvent(uploadEvent(o)) }
 
 // enqueue adds an upload to the queue. If the queue is full, it drops the upload, which findLostUploads finds later.
 func (r *Runner) enqueue(u upload) {

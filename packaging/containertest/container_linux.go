@@ -75,20 +75,21 @@ func enterContainer(text string) error {
 	return syscall.Exec(s.Args[0], s.Args, s.Env) //nolint:gosec // G204: the test's command
 }
 
-// User returns the ID that the container's user has on this machine: a separate user if this process runs as root, and
-// otherwise the user of this process.
-func User() int {
+// HostUserID returns the ID that the container's user has on this machine: a separate user if this process runs as
+// root, and otherwise the user of this process.
+func HostUserID() int {
 	if os.Getuid() == 0 {
-		return image.User
+		return image.UserID
 	}
 	return os.Getuid()
 }
 
-// Folder creates an empty folder on this machine for a volume. Only the container's user has access.
-func Folder(t testing.TB) string {
+// NewVolumeFolder creates an empty folder on this machine for a volume. Only the container's user has access.
+func NewVolumeFolder(t testing.TB) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := errors.Join(os.Chown(folder, User(), -1), os.Chmod(folder, 0o700)); err != nil { //nolint:gosec // G302: a folder
+	//nolint:gosec // G302: a folder
+	if err := errors.Join(os.Chown(folder, HostUserID(), -1), os.Chmod(folder, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -116,10 +117,10 @@ func Command(t testing.TB, s Spec) *exec.Cmd {
 	cmd.Env = []string{varSpec + "=" + string(text)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: image.User, HostID: User(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: image.User, HostID: cmp.Or(os.Getgid(), image.User), Size: 1}},
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: image.UserID, HostID: HostUserID(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: image.UserID, HostID: cmp.Or(os.Getgid(), image.UserID), Size: 1}},
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT},
-		Credential:  &syscall.Credential{Uid: image.User, Gid: image.User, NoSetGroups: true},
+		Credential:  &syscall.Credential{Uid: image.UserID, Gid: image.UserID, NoSetGroups: true},
 		Pdeathsig:   syscall.SIGKILL,
 	}
 	return cmd

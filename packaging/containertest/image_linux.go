@@ -16,9 +16,9 @@ import (
 	"github.com/gatewright/gatewright/infra/image"
 )
 
-// Root creates an empty folder for a root file system. It changes the modes of its parent folders so that the
+// NewRoot creates an empty folder for a root file system. It changes the modes of its parent folders so that the
 // container's user can enter it.
-func Root(t testing.TB) string {
+func NewRoot(t testing.TB) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	if err := os.MkdirAll(root, 0o755); err != nil { //nolint:gosec // G301: for the container's user
@@ -49,7 +49,7 @@ func Unpack(t testing.TB, root string, archive io.Reader) {
 		if h.Typeflag != tar.TypeDir {
 			folder = filepath.Dir(path)
 		}
-		err = os.MkdirAll(folder, 0o755) //nolint:gosec // G301: as in Root
+		err = os.MkdirAll(folder, 0o755) //nolint:gosec // G301: as in NewRoot
 		if err == nil && h.Typeflag != tar.TypeDir {
 			var raw []byte
 			if raw, err = io.ReadAll(r); err == nil {
@@ -72,11 +72,11 @@ func ImageSpec(t testing.TB, layoutFolder string, env []string, args ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("%d:%d", image.User, image.User); c.Config.User != want {
+	if want := fmt.Sprintf("%d:%d", image.UserID, image.UserID); c.Config.User != want {
 		t.Fatalf("user of the image = %q, want %s", c.Config.User, want)
 	}
 	s := Spec{
-		Root: Root(t), Volumes: map[string]string{}, Env: slices.Concat(c.Config.Env, env),
+		Root: NewRoot(t), Volumes: map[string]string{}, Env: slices.Concat(c.Config.Env, env),
 		Args: slices.Concat(c.Config.Entrypoint, c.Config.Cmd),
 	}
 	if args != nil {
@@ -86,7 +86,7 @@ func ImageSpec(t testing.TB, layoutFolder string, env []string, args ...string) 
 	defer func() { _ = files.Close() }()
 	Unpack(t, s.Root, files)
 	for path := range c.Config.Volumes {
-		s.Volumes[path] = Folder(t)
+		s.Volumes[path] = NewVolumeFolder(t)
 	}
 	return s
 }

@@ -65,7 +65,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 func (p *Process) CheckConfined(t testing.TB) {
 	t.Helper()
 	status := p.ReadFile(t, "/proc/self/status")
-	for _, want := range []string{"CapEff:\t0000000000000000", fmt.Sprintf("Uid:\t%d\t", User()), "NoNewPrivs:\t1"} {
+	for _, want := range []string{"CapEff:\t0000000000000000", fmt.Sprintf("Uid:\t%d\t", HostUserID()), "NoNewPrivs:\t1"} {
 		if !strings.Contains(status, want) {
 			t.Errorf("/proc/self/status = %s, want %q in it", status, want)
 		}

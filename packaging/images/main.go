@@ -106,7 +106,7 @@ func write(o options, out io.Writer) error {
 			}
 			images = append(images, img)
 		}
-		index, err := image.Index(labels, images...)
+		index, err := image.NewIndex(labels, images...)
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func TestReadmeOnARM64(t *testing.T) {
 
 	replacer := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "examples/hello",
 		sample(t))
-	steps, err := readme.Page(filepath.Join(repository, "README.md"), "Five minutes", replacer)
+	steps, err := readme.ReadSteps(filepath.Join(repository, "README.md"), "Five minutes", replacer)
 	if err != nil {
 		t.Fatal(err)
 	}

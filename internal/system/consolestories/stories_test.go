@@ -77,8 +77,8 @@ func TestConsoleStories(t *testing.T) {
 		// Create the large bucket while the product is stopped, because requests would take minutes. Then start the
 		// product again.
 		stop()
-		if err := fill.Make(t.Context(), product.Data(), product.Key, fill.Bucket{
-			Buckets: "/v1/accounts/" + caller.Account + "/key-buckets", Name: largeBucket, Consumers: largeCount,
+		if err := fill.CreateBucket(t.Context(), product.Data(), product.Key, fill.Bucket{
+			BucketsPath: "/v1/accounts/" + caller.Account + "/key-buckets", Name: largeBucket, Consumers: largeCount,
 			Unrecorded: true, Consumer: consumer,
 		}); err != nil {
 			t.Fatal(err)

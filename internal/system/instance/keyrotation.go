@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Turns rotates through account keys, because each key has a limit of 100 requests a second, which callers do not want
-// to measure. It is safe for concurrent use.
-type Turns struct {
+// KeyRotation rotates through account keys, because each key has a limit of 100 requests a second, which callers do not
+// want to measure. It is safe for concurrent use.
+type KeyRotation struct {
 	keys []string
 	next atomic.Uint64
 }
@@ -18,9 +18,10 @@ type Turns struct {
 // account can be lower: by default, it is 1,000 (docs/limits.md).
 const keyCount = 100
 
-// Turns creates keyCount account keys that have full access to key buckets, and returns them. The keys do not expire.
-func (i *Instance) Turns(ctx context.Context) (*Turns, error) {
-	t := new(Turns)
+// NewKeyRotation creates keyCount account keys that have full access to key buckets, and returns them. The keys do not
+// expire.
+func (i *Instance) NewKeyRotation(ctx context.Context) (*KeyRotation, error) {
+	t := new(KeyRotation)
 	for range keyCount {
 		key, err := i.newKey(ctx)
 		if err != nil {
@@ -39,4 +40,4 @@ func (i *Instance) newKey(ctx context.Context) (string, error) {
 }
 
 // Next returns the next key in the rotation.
-func (t *Turns) Next() string { return t.keys[t.next.Add(1)%uint64(len(t.keys))] }
+func (t *KeyRotation) Next() string { return t.keys[t.next.Add(1)%uint64(len(t.keys))] }

@@ -22,7 +22,7 @@ func TestAccountKeysPage(t *testing.T) {
 	}
 	t.Cleanup(p.Stop)
 	replacer := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/")
-	steps, err := readme.Page("../../../docs/account-keys.md", "Commands", replacer)
+	steps, err := readme.ReadSteps("../../../docs/account-keys.md", "Commands", replacer)
 	if err != nil {
 		t.Fatal(err)
 	}

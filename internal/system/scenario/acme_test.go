@@ -48,7 +48,7 @@ func TestACMEDomainWithClientCertificates(t *testing.T) {
 
 	ca := pkitest.CA(t, "Partners CA", time.Now())
 	name := deployForPartners(t, inst, ca)
-	inst.certify(t, hostname, name, filepath.Join(p.Data(), localdns.Name))
+	inst.certify(t, hostname, name, filepath.Join(p.Data(), localdns.FileName))
 
 	ask := func(client *pkitest.Cert) (int, string, error) {
 		return getByTLS(t, "https://"+hostname+"/partners", strings.TrimPrefix(p.TLS, "https://"), authority.Roots(), client)

@@ -53,7 +53,7 @@ func TestDocumentedServerCards(t *testing.T) {
 		t.Skip(varAPI + " selects an installation, but this test needs the local run")
 	}
 	t.Parallel()
-	steps, err := readme.Page("../../../docs/api.md", "Found by MCP clients", nil)
+	steps, err := readme.ReadSteps("../../../docs/api.md", "Found by MCP clients", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestAuditLogCommands(t *testing.T) {
 	}
 	t.Cleanup(p.Stop)
 	replacer := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/")
-	steps, err := readme.Page("../../../docs/audit-logs.md", "The audit log", replacer)
+	steps, err := readme.ReadSteps("../../../docs/audit-logs.md", "The audit log", replacer)
 	if err != nil {
 		t.Fatal(err)
 	}

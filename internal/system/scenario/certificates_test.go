@@ -37,7 +37,7 @@ func TestDocumentedCertificates(t *testing.T) {
 			replacer := strings.NewReplacer(
 				"http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", ":9443", ":"+secure.Port(), "9444", port,
 			)
-			steps, err := readme.Page("../../../docs/"+page, "Try it", replacer)
+			steps, err := readme.ReadSteps("../../../docs/"+page, "Try it", replacer)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,7 +37,7 @@ func TestDeploymentNamesNeedNoDNS(t *testing.T) {
 	}
 	replacer := strings.NewReplacer("hello-main-0a1b2c3.localhost:9001", deployedURL.Host, "127.0.0.1:9001",
 		"127.0.0.1:"+deployedURL.Port())
-	steps, err := readme.Page(filepath.Join(repository, "docs", "local-run.md"), "The names of deployments", replacer)
+	steps, err := readme.ReadSteps(filepath.Join(repository, "docs", "local-run.md"), "The names of deployments", replacer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestReadmeTunnel(t *testing.T) {
 // afterStart returns the README's steps under a heading, except the first step, which starts the product.
 func afterStart(t *testing.T, heading string, replacer *strings.Replacer) []readme.Step {
 	t.Helper()
-	steps, err := readme.Page("../../../README.md", heading, replacer)
+	steps, err := readme.ReadSteps("../../../README.md", heading, replacer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func run(m *testing.M) (int, error) {
 			_ = os.RemoveAll(p.Dir)
 		}()
 		t.api, t.gateway, t.relay, t.key = p.API, p.Gateway, p.Relay, p.Key
-		t.records = filepath.Join(p.Data(), localdns.Name)
+		t.records = filepath.Join(p.Data(), localdns.FileName)
 	}
 	t.client = &http.Client{
 		Timeout: 2 * time.Minute,

@@ -21,7 +21,7 @@ import (
 func TestHandbook(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(repository, "docs", "one-server.md")
-	startSteps, err := readme.Page(page, "Start it", nil)
+	startSteps, err := readme.ReadSteps(page, "Start it", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestHandbook(t *testing.T) {
 		"gatewright-server "+release.Version())
 	var steps []readme.Step
 	for _, heading := range []string{"The first request", "Accounts, backups, stops", "Upgrade", "Watch"} {
-		moreSteps, err := readme.Page(page, heading, replacer)
+		moreSteps, err := readme.ReadSteps(page, heading, replacer)
 		if err != nil {
 			t.Fatal(err)
 		}

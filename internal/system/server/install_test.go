@@ -50,7 +50,7 @@ func TestInstallFromAnArchive(t *testing.T) {
 		"https://raw.githubusercontent.com/gatewright/gatewright/main/packaging/release", host.URL,
 		"version=0.1.0", "version="+version, "linux-amd64", "linux-"+system,
 		"127.0.0.1:9000", freeport.Address(t).String(), "127.0.0.1:9001", freeport.Address(t).String())
-	steps, err := readme.Page(filepath.Join(repository, "docs", "install.md"), "From an archive", replacer)
+	steps, err := readme.ReadSteps(filepath.Join(repository, "docs", "install.md"), "From an archive", replacer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestInstallFromAnArchive(t *testing.T) {
 func TestChangedReleaseDoesNotVerify(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(repository, "docs", "install.md")
-	steps, err := readme.Page(page, "From an archive", nil)
+	steps, err := readme.ReadSteps(page, "From an archive", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestScenarioSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := pebbletest.Start(t)
-			shared := containertest.Folder(t)
+			shared := containertest.NewVolumeFolder(t)
 			if err := os.WriteFile(filepath.Join(shared, "authority.pem"), a.Certificate, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func installImage(t *testing.T, settings []string) containertest.Spec {
 // file of the unit overrides the unit's own variables.
 func installUnit(t *testing.T, settings []string) containertest.Spec {
 	t.Helper()
-	root := containertest.Root(t)
+	root := containertest.NewRoot(t)
 	archive, err := os.Open(filepath.Join(repository, "dist",
 		"gatewright-"+release.Version()+"-linux-"+runtime.GOARCH+".tar.gz"))
 	if err != nil {
@@ -153,10 +153,10 @@ func installUnit(t *testing.T, settings []string) containertest.Spec {
 		s.Env = append(s.Env, name+"="+environment[name])
 	}
 	for _, folder := range unit["StateDirectory"] {
-		s.Volumes["/var/lib/"+folder] = containertest.Folder(t)
+		s.Volumes["/var/lib/"+folder] = containertest.NewVolumeFolder(t)
 	}
 	if slices.Equal(unit["PrivateTmp"], []string{"yes"}) {
-		s.Volumes["/tmp"] = containertest.Folder(t)
+		s.Volumes["/tmp"] = containertest.NewVolumeFolder(t)
 	}
 	return s
 }

@@ -33,7 +33,7 @@ import (
 func TestMoveToAWSAndBack(t *testing.T) {
 	t.Parallel()
 	otherFolder := t.TempDir()
-	steps, err := readme.Page(filepath.Join(repository, "docs", "one-server.md"), "Move to AWS and back",
+	steps, err := readme.ReadSteps(filepath.Join(repository, "docs", "one-server.md"), "Move to AWS and back",
 		strings.NewReplacer("/elsewhere", otherFolder))
 	if err != nil {
 		t.Fatal(err)

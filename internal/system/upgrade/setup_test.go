@@ -114,7 +114,7 @@ func (fx *fixture) serveDomain() {
 	domain := fx.ask(http.MethodPost, account+"/custom-domains", fmt.Sprintf(`{"hostname":%q}`, hostname))
 	record, _ := domain["ownershipVerification"].(map[string]any)
 	line := fmt.Sprintf("_gatewright.%s TXT %s\n", hostname, fx.text(record, "value"))
-	if err := os.WriteFile(filepath.Join(fx.p.Data(), localdns.Name), []byte(line), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(fx.p.Data(), localdns.FileName), []byte(line), 0o600); err != nil {
 		fx.Fatal(err)
 	}
 	fx.ask(http.MethodPost, account+"/custom-domains/"+hostname+"/verify", "")

@@ -118,7 +118,7 @@ func TestUpgradeFromEarlierReleases(t *testing.T) {
 func builtFrom(t *testing.T, commit string) string {
 	t.Helper()
 	tree := t.TempDir()
-	if err := released.Source(t.Context(), repository, commit, tree); err != nil {
+	if err := released.WriteSource(t.Context(), repository, commit, tree); err != nil {
 		t.Fatal(err)
 	}
 	return buildProduct(t, tree)

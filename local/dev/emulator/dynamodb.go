@@ -72,14 +72,14 @@ type DynamoDBOptions struct {
 	// Binary is the path of dynoxide.
 	Binary string
 	// Program is the path of the emulators' program, which indexes the streams. Without the indexes, each
-	// write gets 0.09 ms slower per thousand earlier records. Program may be "" for a table with few writes.
+	// write gets 0.09 ms slower per thousand earlier records. ProgramName may be "" for a table with few writes.
 	Program string
 	Log     *slog.Logger
 }
 
 // StartDynamoDB starts a DynamoDB emulator with its data in o.Dir, and waits until it responds.
 func StartDynamoDB(ctx context.Context, o DynamoDBOptions) (*Emulator, error) {
-	data, err := o.Dir.Sub(datadir.EmulatedTable)
+	data, err := o.Dir.CreateFolder(datadir.EmulatedTable)
 	if err != nil {
 		return nil, err
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/gatewright/gatewright/local/supervise"
 )
 
-// Program is the file name of the emulators' program. Package process implements its commands. `make run-lambda` builds
-// the program into the folder of the bootstraps.
-const Program = "emulators"
+// ProgramName is the file name of the emulators' program. Package process implements its commands. `make run-lambda`
+// builds the program into the folder of the bootstraps.
+const ProgramName = "emulators"
 
 // The commands of the program.
 const (
@@ -73,7 +73,7 @@ func start(
 			"GATEWRIGHT_FUNCTIONS empty, " +
 			"or name running ones in GATEWRIGHT_DYNAMODB_ENDPOINT and GATEWRIGHT_S3_ENDPOINT")
 	}
-	logs, err := dir.Sub("logs")
+	logs, err := dir.CreateFolder("logs")
 	if err != nil {
 		return nil, err
 	}

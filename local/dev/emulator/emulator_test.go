@@ -382,7 +382,7 @@ func TestFindDynoxideSearchOrder(t *testing.T) {
 func TestBrokenDatabaseIsReportedInOneLine(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
-	if _, err := dir.Sub("dynamodb"); err != nil {
+	if _, err := dir.CreateFolder("dynamodb"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(dir.Path("dynamodb", "table.db"), []byte(strings.Repeat("no database ", 1000)),

@@ -83,7 +83,7 @@ type S3Options struct {
 
 // StartS3 starts an S3 emulator with its objects in o.Dir, and waits until it responds.
 func StartS3(ctx context.Context, o S3Options) (*Emulator, error) {
-	root, err := o.Dir.Sub(datadir.EmulatedObjects)
+	root, err := o.Dir.CreateFolder(datadir.EmulatedObjects)
 	if err != nil {
 		return nil, err
 	}

@@ -187,7 +187,7 @@ func (m *moveScenario) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.steps, err = readme.Page(filepath.Join("docs", "aws.md"), moveHeading, strings.NewReplacer(
+	m.steps, err = readme.ReadSteps(filepath.Join("docs", "aws.md"), moveHeading, strings.NewReplacer(
 		"/elsewhere", m.exportDir, "production", oldStage, "frankfurt", m.stage, "us-east-1", oldRegion, "eu-central-1",
 		m.region))
 	if err == nil && len(m.steps) != moveSteps {

@@ -12,7 +12,7 @@ import (
 // TestMovePageHasStepsInOrder checks the steps of the page without running
 // them. `make test-ministack` would find an error only after minutes.
 func TestMovePageHasStepsInOrder(t *testing.T) {
-	steps, err := readme.Page(filepath.Join("..", "..", "..", "docs", "aws.md"), moveHeading, nil)
+	steps, err := readme.ReadSteps(filepath.Join("..", "..", "..", "docs", "aws.md"), moveHeading, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestEveryPageCommandIsTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	tested := testedCommands(string(source))
-	steps, err := readme.Page(path, moveHeading, nil)
+	steps, err := readme.ReadSteps(path, moveHeading, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,7 +245,7 @@ func (s *suite) setEventSourceMapping(ctx context.Context, function string, enab
 func (s *suite) setTriggers(ctx context.Context, enabled bool) error {
 	for _, f := range functions.Triggered() {
 		for _, e := range f.Events {
-			if !e.StreamRecords {
+			if !e.FromStream {
 				continue
 			}
 			if err := s.setEventSourceMapping(ctx, f.Name, enabled); err != nil {

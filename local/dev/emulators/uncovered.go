@@ -64,15 +64,15 @@ const rotationReason = "a rotation of the root key, which waits for hours betwee
 	"that is sealed under the old key"
 
 // rareGrants returns the grants that functions need and that no test of the suite can use on demand.
-func rareGrants() []grants.Rare {
-	newRare := func(function, action, resource, reason string) grants.Rare {
-		return grants.Rare{
+func rareGrants() []grants.RareGrant {
+	newRare := func(function, action, resource, reason string) grants.RareGrant {
+		return grants.RareGrant{
 			Function: "gatewright-" + stage + "-" + function,
 			Grant:    grants.Grant{Action: action, Resource: resource}, Reason: reason,
 		}
 	}
 	const unfinished = "it continues a build whose builder has died during the first step"
-	return []grants.Rare{
+	return []grants.RareGrant{
 		newRare("auditchain", "dynamodb:ConditionCheckItem", "table",
 			"it deletes pending records that the stream delivers again, and checks that the head of the chain "+
 				"has not changed"),

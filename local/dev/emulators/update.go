@@ -55,7 +55,7 @@ func (s *suite) checkoutRelease(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return released.Source(ctx, ".", commit, s.releaseTree())
+	return released.WriteSource(ctx, ".", commit, s.releaseTree())
 }
 
 // synthesize builds the functions and the CDK app of a source tree, and writes

@@ -35,10 +35,10 @@ func (g Grant) covers(other Grant) bool {
 	return g.Action == other.Action && (g.Resource == other.Resource || star && strings.HasPrefix(other.Resource, prefix))
 }
 
-// Functions contains the grants or the requests of functions, by the function's name.
-type Functions map[string]map[Grant]bool
+// GrantsByFunction contains the grants or the requests of functions, by the function's name.
+type GrantsByFunction map[string]map[Grant]bool
 
-func (f Functions) add(function string, g Grant) {
+func (f GrantsByFunction) add(function string, g Grant) {
 	if f[function] == nil {
 		f[function] = make(map[Grant]bool)
 	}
@@ -46,7 +46,7 @@ func (f Functions) add(function string, g Grant) {
 }
 
 // Len returns the number of grants or requests of all functions.
-func (f Functions) Len() int {
+func (f GrantsByFunction) Len() int {
 	n := 0
 	for _, set := range f {
 		n += len(set)
@@ -70,8 +70,8 @@ func performedByAWS(action string) (reason string, ok bool) {
 	return "", false
 }
 
-// Rare is a necessary grant that a test suite cannot use on demand.
-type Rare struct {
+// RareGrant is a necessary grant that a test suite cannot use on demand.
+type RareGrant struct {
 	Function string
 	Grant    Grant
 	// Reason describes when the function needs the grant.
@@ -83,8 +83,8 @@ func usedByFirstCaller(action string) bool { return action == "kms:GenerateDataK
 
 // ReadUses reads the recorded requests of functions. table and bucket are the names of the installation's table and
 // bucket: a request to another table or bucket, or to a service other than DynamoDB, S3 and KMS, is an error.
-func ReadUses(record io.Reader, table, bucket string) (Functions, error) {
-	out := make(Functions)
+func ReadUses(record io.Reader, table, bucket string) (GrantsByFunction, error) {
+	out := make(GrantsByFunction)
 	lines := bufio.NewScanner(record)
 	for lines.Scan() {
 		var u cloud.Use
@@ -121,12 +121,12 @@ func resourceName(u cloud.Use, table, bucket string) (string, error) {
 }
 
 // Compare joins the errors of Missing and Unused.
-func Compare(granted, used Functions, rare ...Rare) error {
+func Compare(granted, used GrantsByFunction, rare ...RareGrant) error {
 	return errors.Join(Missing(granted, used), Unused(granted, used, rare...))
 }
 
 // Missing returns an error with every use that the function's role does not allow, or nil if there are none.
-func Missing(granted, used Functions) error {
+func Missing(granted, used GrantsByFunction) error {
 	var errs []error
 	for _, function := range slices.Sorted(maps.Keys(used)) {
 		for _, u := range sorted(used[function]) {
@@ -141,11 +141,11 @@ func Missing(granted, used Functions) error {
 // Unused returns an error with every unused grant, except the grants in rare and those of actions that AWS itself
 // performs (performedByAWS). The error also has every grant in rare that no role has. Unused returns nil if there are
 // none.
-func Unused(granted, used Functions, rare ...Rare) error {
+func Unused(granted, used GrantsByFunction, rare ...RareGrant) error {
 	var errs []error
 	for _, function := range slices.Sorted(maps.Keys(granted)) {
 		for _, g := range sorted(granted[function]) {
-			if _, ok := performedByAWS(g.Action); ok || slices.ContainsFunc(rare, func(r Rare) bool {
+			if _, ok := performedByAWS(g.Action); ok || slices.ContainsFunc(rare, func(r RareGrant) bool {
 				return r.Function == function && r.Grant == g
 			}) {
 				continue

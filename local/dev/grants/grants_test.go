@@ -147,7 +147,7 @@ func TestRareGrantNeedsNoUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := grants.Rare{
+	put := grants.RareGrant{
 		Function: "the-function", Grant: grants.Grant{Action: "dynamodb:PutItem", Resource: "table"},
 		Reason: "once a year",
 	}

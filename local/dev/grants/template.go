@@ -39,8 +39,8 @@ type functionProperties struct {
 }
 
 // ReadGrants reads the grants of the functions' roles from a folder of templates that the CDK has synthesized.
-func ReadGrants(synthesized fs.FS) (Functions, error) {
-	out := make(Functions)
+func ReadGrants(synthesized fs.FS) (GrantsByFunction, error) {
+	out := make(GrantsByFunction)
 	return out, eachPolicy(synthesized, func(function string, d document, p policyProperties) error {
 		return d.allow(out, function, p)
 	})
@@ -112,7 +112,7 @@ func (d document) eachPolicy(visit func(function string, d document, p policyPro
 }
 
 // allow adds the grants of a function's policy to out.
-func (d document) allow(out Functions, function string, p policyProperties) error {
+func (d document) allow(out GrantsByFunction, function string, p policyProperties) error {
 	for _, s := range p.PolicyDocument.Statement {
 		if s.Effect != "Allow" || s.NotAction != nil {
 			return errors.New("a statement is no plain Allow: teach package grants what it means")

@@ -24,21 +24,21 @@ type Limits struct {
 	Bytes int
 	// Fields is the maximum number of field lines.
 	Fields int
-	// Path is the maximum size of a path without its query. 0 means MaxPathBytes.
+	// Path is the maximum size of a path without its query. 0 means DefaultMaxPathBytes.
 	Path int
 }
 
 const (
-	// MaxPathBytes is the default maximum size of a client's path. The path is matched with routes, logged and
+	// DefaultMaxPathBytes is the default maximum size of a client's path. The path is matched with routes, logged and
 	// recorded, so each byte of the path costs more than a byte of a field.
-	MaxPathBytes = 8 << 10
+	DefaultMaxPathBytes = 8 << 10
 	// maxMethodBytes and maxHostBytes limit the method and the Host, which log lines repeat.
 	// No registered method has more than 17 bytes, and no name in the DNS more than 253.
 	maxMethodBytes = 64
 	maxHostBytes   = 255 + len(":65535")
 )
 
-func (l Limits) path() int { return cmp.Or(l.Path, MaxPathBytes) }
+func (l Limits) path() int { return cmp.Or(l.Path, DefaultMaxPathBytes) }
 
 // Refusal is the status and the text of the response that refuses a request. Detail does not repeat anything from the
 // request.

@@ -47,8 +47,8 @@ type ChallengeSource interface {
 	Challenge(ctx context.Context, name string) (*tls.Certificate, error)
 }
 
-// Clients looks up the CAs of client certificates.
-type Clients interface {
+// ClientCALookup looks up the CAs of client certificates.
+type ClientCALookup interface {
 	// ClientCAs returns the CAs that a handshake announces to clients: CAs of the account that owns
 	// the name's deployment. It returns nil if the account has none or the name has no deployment.
 	ClientCAs(ctx context.Context, name string) (*x509.CertPool, error)
@@ -57,7 +57,7 @@ type Clients interface {
 // Options are the dependencies of handshakes. All are required.
 type Options struct {
 	Sources []Source
-	Clients Clients
+	Clients ClientCALookup
 	Log     *slog.Logger
 }
 
@@ -146,7 +146,7 @@ func Config(o Options) *tls.Config {
 // clients of the host are asked for certificates. Browsers send requests for all names of a certificate on one
 // connection. On a connection to the host itself, the handshake requests a certificate. If the CAs cannot be read, the
 // function returns true.
-func Misdirected(c Clients) func(*http.Request) bool {
+func Misdirected(c ClientCALookup) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		name := framing.HostName(r.Host)
 		if r.TLS == nil || name == normalize(r.TLS.ServerName) {

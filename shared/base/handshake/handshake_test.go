@@ -35,7 +35,7 @@ func (c acmeChallenge) Challenge(context.Context, string) (*tls.Certificate, err
 	return c.cert, c.err
 }
 
-// clients is a Clients that returns these CAs or this error for each name.
+// clients is a ClientCALookup that returns these CAs or this error for each name.
 type clients struct {
 	cas *x509.CertPool
 	err error

@@ -63,7 +63,7 @@ func TestPollerReportsSocketOnce(t *testing.T) {
 				select {
 				case ids := <-reported:
 					return ids
-				case <-time.After(deadline.Long()):
+				case <-time.After(deadline.Timeout()):
 					t.Fatal("no socket is reported in time, want a report")
 					return nil
 				}

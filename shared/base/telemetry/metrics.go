@@ -8,15 +8,15 @@ import (
 // Namespace is the namespace of the metrics in CloudWatch.
 const Namespace = "Gatewright"
 
-// Metrics returns the attribute that makes CloudWatch create metrics from a line of JSON in a Lambda function's log:
-// latency (in milliseconds), errors, readUnits and writeUnits, for each value of operation. All five have to be
+// RequestMetrics returns the attribute that makes CloudWatch create metrics from a line of JSON in a Lambda function's
+// log: latency (in milliseconds), errors, readUnits and writeUnits, for each value of operation. All five have to be
 // attributes of the same line, at its top level. The first four are numbers, and operation is a text that is not empty
 // (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
 //
 // This embedded format makes each line 283 bytes longer. The alternatives are worse. PutMetricData needs a request, a
 // permission and an SDK client in every function. A filter for each metric and log group breaks silently when a field
 // is renamed. OpenTelemetry's metrics need a collector, which most installations do not have.
-func Metrics(at time.Time) slog.Attr {
+func RequestMetrics(at time.Time) slog.Attr {
 	return embeddedMetrics(at, "operation",
 		metric{Name: "latency", Unit: "Milliseconds"},
 		metric{Name: "errors", Unit: "Count"},
@@ -62,7 +62,7 @@ func CertificateDimension(table, service string) string { return table + "/" + s
 // the function in Lambda.
 func ScheduleDimension(function, schedule string) string { return function + "/" + schedule }
 
-// Count is like Metrics, for one metric. The line must have an attribute called name, which is a number, and an
+// Count is like RequestMetrics, for one metric. The line must have an attribute called name, which is a number, and an
 // attribute called dimension, which is a text that is not empty.
 func Count(at time.Time, name, dimension string) slog.Attr {
 	return embeddedMetrics(at, dimension, metric{Name: name, Unit: "Count"})

@@ -45,7 +45,7 @@ func TestSpansArriveByOTLPWithTheirParents(t *testing.T) {
 		read.GetStatus().GetCode().String() != "STATUS_CODE_UNSET" {
 		t.Errorf("span statuses = %v, %v, want STATUS_CODE_ERROR, STATUS_CODE_UNSET", request.GetStatus(), read.GetStatus())
 	}
-	if got := span.Parent(); got != "00-"+trace+"-"+hex(request.GetSpanId())+"-01" {
+	if got := span.Traceparent(); got != "00-"+trace+"-"+hex(request.GetSpanId())+"-01" {
 		t.Errorf("Parent() = %s, want that of the request's span in trace %s", got, trace)
 	}
 	r := c.Requests()[0]
@@ -66,7 +66,7 @@ func TestUnsampledTraceIsPropagatedAndNotSent(t *testing.T) {
 	if spans, _ := c.Spans(t); len(spans) != 0 {
 		t.Errorf("exported spans of an unsampled trace = %d, want 0", len(spans))
 	}
-	if got := span.Parent(); !strings.HasPrefix(got, "00-"+trace+"-") || !strings.HasSuffix(got, "-00") ||
+	if got := span.Traceparent(); !strings.HasPrefix(got, "00-"+trace+"-") || !strings.HasSuffix(got, "-00") ||
 		strings.Contains(got, parent) {
 		t.Errorf("Parent() = %s, want an unsampled span of trace %s and not its parent %s", got, trace, parent)
 	}
@@ -92,10 +92,10 @@ func TestDisabledTracerAllocatesNothing(t *testing.T) {
 		_, child := telemetry.Child(spanCtx, "y")
 		child.End(false)
 		span.Name("z")
-		if span.Enabled() || span.Parent() != "" || span.TraceID() != "" || spanCtx != ctx {
+		if span.Enabled() || span.Traceparent() != "" || span.TraceID() != "" || spanCtx != ctx {
 			t.Errorf("disabled span: Enabled() = %t, Parent() = %q, TraceID() = %q, same context: %t, "+
 				"want false, empty, empty and true",
-				span.Enabled(), span.Parent(), span.TraceID(), spanCtx == ctx)
+				span.Enabled(), span.Traceparent(), span.TraceID(), spanCtx == ctx)
 		}
 		span.End(false)
 		disabled.Flush(spanCtx)
@@ -113,7 +113,7 @@ func TestMetricsAreInTheEmbeddedFormat(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("request", slog.String("operation", "Things_read"),
 		slog.Float64("latency", 1.5),
-		slog.Int("errors", 0), slog.Float64("readUnits", 0.5), slog.Float64("writeUnits", 0), telemetry.Metrics(at))
+		slog.Int("errors", 0), slog.Float64("readUnits", 0.5), slog.Float64("writeUnits", 0), telemetry.RequestMetrics(at))
 	checkEmbeddedMetrics(t, log.Bytes(), at)
 }
 

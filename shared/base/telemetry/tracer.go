@@ -117,8 +117,9 @@ func (s Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Parent returns the value of the traceparent field for requests whose parent is this span, or "" for the zero Span.
-func (s Span) Parent() string {
+// Traceparent returns the value of the traceparent field for requests whose parent is this span, or "" for the zero
+// Span.
+func (s Span) Traceparent() string {
 	if s.span == nil {
 		return ""
 	}

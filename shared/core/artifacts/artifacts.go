@@ -26,7 +26,7 @@ import (
 )
 
 // maxBytes is the maximum size of a sealed artifact that is read.
-const maxBytes = project.MaxArtifactBytes
+const maxBytes = project.MaxReadArtifactBytes
 
 // Objects is the bucket.
 type Objects interface {

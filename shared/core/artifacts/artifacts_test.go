@@ -109,9 +109,9 @@ func TestUnreadableArtifactReturnsError(t *testing.T) {
 		_, err := s.Get(t.Context(), name)
 		if formatErr, ok := errors.AsType[*project.FormatError](err); !ok || !errors.Is(err, project.ErrFormat) {
 			t.Errorf("Get(%s) = %v, want a FormatError that is %v", name, err, project.ErrFormat)
-		} else if formatErr.Newer() != (formatErr.Format > project.ArtifactFormat) {
+		} else if formatErr.IsNewer() != (formatErr.Format > project.ArtifactFormat) {
 			t.Errorf("Get(%s): Newer() of the error for format %d = %t, want true only above %d",
-				name, formatErr.Format, formatErr.Newer(), project.ArtifactFormat)
+				name, formatErr.Format, formatErr.IsNewer(), project.ArtifactFormat)
 		}
 	}
 	if _, err := s.Get(t.Context(), "a/gone.x"); !errors.Is(err, project.ErrFormat) {

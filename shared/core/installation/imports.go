@@ -22,9 +22,9 @@ func IsImporting(ctx context.Context, table *store.Table) (bool, error) {
 	return err == nil, err
 }
 
-// CheckImported returns an error if an import into a table has begun and has not ended:
+// CheckNoUnfinishedImport returns an error if an import into a table has begun and has not ended:
 // until then a part of the data is missing, and the installation must not serve clients.
-func CheckImported(ctx context.Context, table *store.Table) error {
+func CheckNoUnfinishedImport(ctx context.Context, table *store.Table) error {
 	switch unfinished, err := IsImporting(ctx, table); {
 	case err != nil:
 		return fmt.Errorf("look for an import that has not ended: %w", err)

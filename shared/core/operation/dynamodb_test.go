@@ -40,9 +40,9 @@ func TestEngineRunsOverDynamoDB(t *testing.T) {
 	fx.fill(300)
 	type input struct{ Poor bool }
 	fx.commit(
-		operation.Begin(operation.Start{ID: "rich", Kind: "order", Input: input{}}, now()),
-		operation.Begin(operation.Start{ID: "poor", Kind: "order", Input: input{Poor: true}}, now()),
-		operation.Begin(operation.Start{ID: "drain", Kind: "one"}, now()),
+		operation.Create(operation.Start{ID: "rich", Kind: "order", Input: input{}}, now()),
+		operation.Create(operation.Start{ID: "poor", Kind: "order", Input: input{Poor: true}}, now()),
+		operation.Create(operation.Start{ID: "drain", Kind: "one"}, now()),
 	)
 	claim := engine.Claim(operation.Start{ID: "claimed", Kind: "order", Input: input{}}, 0)
 	fx.commit(claim.Begin())

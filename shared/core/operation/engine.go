@@ -32,9 +32,9 @@ type Options struct {
 	// build of the shard would wait. One step per stream record would be fair too, but each step would cost an
 	// invocation and a read. A separate invocation for each operation would need a way to recover lost invocations.
 	Slice time.Duration
-	// Metrics is the name of the table, which identifies the installation
+	// MetricsTable is the name of the table, which identifies the installation
 	// in the metrics of stuck operations. "" disables these metrics.
-	Metrics string
+	MetricsTable string
 	// Parallel is the maximum number of operations that HandleStream and Sweep each advance concurrently; 0 means 8.
 	Parallel int
 }

@@ -82,9 +82,9 @@ func TestBeginWithUsedIDIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t, stepsDefinition("a"))
 		start := operation.Start{ID: "op", Kind: "steps"}
-		fx.commit(operation.Begin(start, time.Now()))
+		fx.commit(operation.Create(start, time.Now()))
 		taken := errors.New("taken")
-		if err := fx.table.Commit(t.Context(), operation.Begin(start, time.Now()).Else(taken)); !errors.Is(err, taken) {
+		if err := fx.table.Commit(t.Context(), operation.Create(start, time.Now()).Else(taken)); !errors.Is(err, taken) {
 			t.Errorf("commit of Begin() with a used id = %v, want %v", err, taken)
 		}
 	})
@@ -102,7 +102,7 @@ func TestStartThatCannotBeStoredFailsItsCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t, stepsDefinition("a"))
 			effect := store.Upsert(counterKey("x"), store.Add(store.At("n"), 1))
-			if err := fx.table.Commit(t.Context(), effect, operation.Begin(start, time.Now())); err == nil {
+			if err := fx.table.Commit(t.Context(), effect, operation.Create(start, time.Now())); err == nil {
 				t.Error("commit of an invalid Begin() succeeds, want an error")
 			}
 			if fx.counter("x") != 0 {
@@ -125,7 +125,7 @@ func TestInputAndDataReachEachStep(t *testing.T) {
 				return operation.Result{Data: data, Repeat: data.Sum < 10, Message: fmt.Sprintf("The sum is %d.", data.Sum)}, nil
 			}},
 		}})
-		fx.commit(operation.Begin(operation.Start{ID: "op", Kind: "sum", Input: numbers{In: 4}}, time.Now()))
+		fx.commit(operation.Create(operation.Start{ID: "op", Kind: "sum", Input: numbers{In: 4}}, time.Now()))
 		r := fx.run("op")
 		var data numbers
 		if err := r.DecodeData(&data); err != nil || data.Sum != 12 {

@@ -59,7 +59,7 @@ func (fx *fixture) commit(writes ...store.Write) {
 
 func (fx *fixture) begin(id, kind string) {
 	fx.t.Helper()
-	fx.commit(operation.Begin(operation.Start{ID: id, Kind: kind}, time.Now()))
+	fx.commit(operation.Create(operation.Start{ID: id, Kind: kind}, time.Now()))
 }
 
 func (fx *fixture) run(id string) operation.Record {

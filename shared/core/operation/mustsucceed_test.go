@@ -97,7 +97,7 @@ func TestStuckOperationRaisesAlarm(t *testing.T) {
 		attempts := 0
 		fx := newFixture(t)
 		o := fx.options()
-		o.Metrics = "the-table"
+		o.MetricsTable = "the-table"
 		engine, err := operation.New(fx.table,
 			[]operation.Definition{mustSucceedDefinition(func(context.Context, operation.Step) (operation.Result, error) {
 				if attempts++; attempts > 13 {

@@ -47,11 +47,11 @@ type Start struct {
 	NotBefore time.Time
 }
 
-// Begin returns the write that creates an operation's record, for a commit of the caller. The first worker that
+// Create returns the write that creates an operation's record, for a commit of the caller. The first worker that
 // receives the record's change runs the operation. If Start.NotBefore is in the future then, a later sweep runs it. If
 // the id is in use, the commit returns store.ErrCondition, or the error that the caller adds with Else. So if a start
 // may be repeated, derive the operation's id from its subject. If s is invalid, the commit fails with the reason.
-func Begin(s Start, now time.Time) store.Write {
+func Create(s Start, now time.Time) store.Write {
 	r, err := begin(s, now)
 	if err != nil {
 		return failingWrite(s.ID, err)

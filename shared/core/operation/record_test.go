@@ -34,7 +34,7 @@ func TestLargestRecordFitsIntoItem(t *testing.T) {
 			"ping": {Task: alternate("pong"), Next: "pong", Alternatives: []string{operation.Succeed}, Retry: retry},
 			"pong": {Task: alternate("ping"), Next: "ping", Alternatives: []string{operation.Succeed}, Retry: retry},
 		}})
-		fx.commit(operation.Begin(operation.Start{ID: "op", Kind: "turns", Input: document}, time.Now()))
+		fx.commit(operation.Create(operation.Start{ID: "op", Kind: "turns", Input: document}, time.Now()))
 		r, err := fx.engine.Run(t.Context(), "op")
 		if err != nil || r.Status != operation.Success {
 			t.Fatalf("Run(op): status %s, message %.100s, %v, want success", r.Status, r.Message, err)

@@ -101,8 +101,8 @@ func orderScenario() operationtest.Scenario {
 		Setup: func(ctx context.Context, w *operationtest.Worker) error {
 			type input struct{ Poor bool }
 			return w.Table.Commit(ctx,
-				operation.Begin(operation.Start{ID: "rich", Kind: "order", Input: input{}}, w.Now()),
-				operation.Begin(operation.Start{ID: "poor", Kind: "order", Input: input{Poor: true}}, w.Now()),
+				operation.Create(operation.Start{ID: "rich", Kind: "order", Input: input{}}, w.Now()),
+				operation.Create(operation.Start{ID: "poor", Kind: "order", Input: input{Poor: true}}, w.Now()),
 			)
 		},
 	}
@@ -160,7 +160,7 @@ func shopScenario() operationtest.Scenario {
 					return err
 				}
 			}
-			return w.Table.Commit(ctx, operation.Begin(operation.Start{ID: "close", Kind: "close"}, w.Now()))
+			return w.Table.Commit(ctx, operation.Create(operation.Start{ID: "close", Kind: "close"}, w.Now()))
 		},
 	}
 }

@@ -224,8 +224,8 @@ func (e *Engine) logRetry(ctx context.Context, d Definition, next Record, err er
 		e.options.Log.WarnContext(ctx, "a step of an operation is tried again", fields...)
 		return
 	}
-	if e.options.Metrics != "" {
-		fields = append(fields, "table", e.options.Metrics, telemetry.StuckOperations, 1,
+	if e.options.MetricsTable != "" {
+		fields = append(fields, "table", e.options.MetricsTable, telemetry.StuckOperations, 1,
 			telemetry.Count(e.now(), telemetry.StuckOperations, "table"))
 	}
 	e.options.Log.ErrorContext(ctx, "an operation that must happen does not get on", fields...)

@@ -171,7 +171,7 @@ func TestSweepFindsUndeliveredOperations(t *testing.T) {
 		for n := range 30 { // enough operations for each shard to have some
 			fx.begin(fmt.Sprint(n), "steps")
 		}
-		fx.commit(operation.Begin(operation.Start{ID: "later", Kind: "steps", NotBefore: time.Now().Add(time.Hour)},
+		fx.commit(operation.Create(operation.Start{ID: "later", Kind: "steps", NotBefore: time.Now().Add(time.Hour)},
 			time.Now()))
 		fx.sweep()
 		if n := fx.counter("a"); n != 30 {

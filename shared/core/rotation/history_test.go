@@ -50,8 +50,8 @@ func TestHistoryRecordsRotations(t *testing.T) {
 		t.Errorf("By of the rotations = %q, %q, want the caller, sanitized and at most 256 bytes long", h[1].By, h[0].By)
 	}
 	for _, e := range h {
-		if e.Kind != rootkey.Rotated || e.Renewed < 40 || e.Unreadable != 0 {
-			t.Errorf("event = %+v, want kind %v, at least 40 renewed and none unreadable", e, rootkey.Rotated)
+		if e.Kind != rootkey.KeyRotated || e.Renewed < 40 || e.Unreadable != 0 {
+			t.Errorf("event = %+v, want kind %v, at least 40 renewed and none unreadable", e, rootkey.KeyRotated)
 		}
 		if e.SwitchedOn == nil || e.RetiredOn == nil || e.EndedOn == nil {
 			t.Errorf("event = %+v, want all times", e)

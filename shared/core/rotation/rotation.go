@@ -56,7 +56,7 @@ const (
 // Keys accesses the root keys of an installation, and changes them
 // in the stages of a rotation. *rootkey.Source implements it.
 type Keys interface {
-	seal.Rings
+	seal.RingSource
 	MaxAge() time.Duration
 	Expire()
 	Status(ctx context.Context) (rootkey.Status, error)
@@ -112,7 +112,7 @@ func (s *Service) Start(ctx context.Context, by string) (Status, error) {
 			return err
 		}
 		return s.parts.Table.Commit(ctx,
-			append(writes, operation.Begin(operation.Start{ID: id, Kind: Kind, Subject: "the root key"}, s.parts.Now()))...)
+			append(writes, operation.Create(operation.Start{ID: id, Kind: Kind, Subject: "the root key"}, s.parts.Now()))...)
 	})
 	if err != nil {
 		return Status{}, err
@@ -201,7 +201,7 @@ func (s *Service) logStage(ctx context.Context, stage string, step operation.Ste
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(e rootkey.Event) bool { return e.Kind == rootkey.Rotated })
+	i := slices.IndexFunc(all, func(e rootkey.Event) bool { return e.Kind == rootkey.KeyRotated })
 	if i >= 0 {
 		args = append(args, "from", all[i].From, "to", all[i].To, "rootKey", all[i].Number, "by", all[i].By)
 	}

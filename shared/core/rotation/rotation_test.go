@@ -203,7 +203,7 @@ func (fx *fixture) checkUsable(p installation.Parts, k *testData, maxReads int64
 			fx.Fatalf("%s: ListKeys() returns the key text %q, want one of the consumer", stage, key.Text)
 		}
 	}
-	if ref, err := tunnels.OpenDirectory(p).Authorize(fx.Context(), k.token); err != nil || ref != "a-1/"+k.tunnel {
+	if ref, err := tunnels.OpenDirectory(p).Authenticate(fx.Context(), k.token); err != nil || ref != "a-1/"+k.tunnel {
 		fx.Fatalf("%s: Authorize(token) = %q, %v, want %q", stage, ref, err, "a-1/"+k.tunnel)
 	}
 	if tunnel, err := tunnels.Open(p).Read(fx.request(), owner, k.tunnel); err != nil || tunnel.Token != k.token {
@@ -295,7 +295,7 @@ func TestRotationIsTransparent(t *testing.T) {
 		texts = append(texts[max(0, len(texts)-1):], text) // the last two are enough
 		replaced := k.token
 		k.token = must(tunnels.Open(longRunning).Rotate(fx.request(), owner, k.tunnel))(t).Token
-		if ref, err := tunnels.OpenDirectory(fx.process()).Authorize(t.Context(), replaced); err != nil || ref != "" {
+		if ref, err := tunnels.OpenDirectory(fx.process()).Authenticate(t.Context(), replaced); err != nil || ref != "" {
 			t.Fatalf("%s: Authorize(replaced token) = %q, %v, want no tunnel", s.Stage, ref, err)
 		}
 	})

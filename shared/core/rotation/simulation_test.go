@@ -188,7 +188,7 @@ func (s *simulatedInstallation) checkInvariant(ctx context.Context, table *store
 				return fmt.Errorf("in %s valid key %d is refused", name, i)
 			}
 		}
-		switch ref, err := tunnels.OpenDirectory(p).Authorize(ctx, s.tunnelToken); {
+		switch ref, err := tunnels.OpenDirectory(p).Authenticate(ctx, s.tunnelToken); {
 		case err != nil:
 			return fmt.Errorf("in %s the token of a tunnel: %w", name, err)
 		case ref == "":
@@ -253,7 +253,7 @@ func scenario(
 			Setup: func(ctx context.Context, w *operationtest.Worker) error {
 				err := s.setUp(ctx, w)
 				if err == nil && traffic != nil {
-					err = w.Table.Commit(ctx, operation.Begin(operation.Start{ID: "traffic", Kind: "traffic", Subject: "keys"},
+					err = w.Table.Commit(ctx, operation.Create(operation.Start{ID: "traffic", Kind: "traffic", Subject: "keys"},
 						w.Now()))
 				}
 				return err

@@ -261,7 +261,7 @@ func TestRenewRepeatsUntilNothingIsFound(t *testing.T) {
 // run runs an operation to its end.
 func run(t *testing.T, fx *serviceFixture, e *operation.Engine) (r operation.Record) {
 	t.Helper()
-	if err := fx.table.Commit(t.Context(), operation.Begin(operation.Start{ID: "op", Kind: Kind, Subject: "the root key"},
+	if err := fx.table.Commit(t.Context(), operation.Create(operation.Start{ID: "op", Kind: Kind, Subject: "the root key"},
 		fx.now)); err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,8 @@ type Ring struct {
 	primary *Root
 }
 
-// Rings is a KeySource that can have a second root key.
-type Rings interface {
+// RingSource is a KeySource that can have a second root key.
+type RingSource interface {
 	KeySource
 	// Ring returns the current root keys. It returns the same pointer as long as they do not change.
 	Ring(ctx context.Context) (*Ring, error)
@@ -106,7 +106,7 @@ func checkSize(root []byte) error {
 // ringOf returns the source's ring. For a source with one key, it caches the ring. It still gets
 // the key from the source at each call, so that only the source decides how long a key is used.
 func ringOf(ctx context.Context, source KeySource, cache *atomic.Pointer[Ring]) (*Ring, error) {
-	if s, ok := source.(Rings); ok {
+	if s, ok := source.(RingSource); ok {
 		return s.Ring(ctx)
 	}
 	root, err := source.Root(ctx)

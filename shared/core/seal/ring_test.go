@@ -40,7 +40,7 @@ func rings(t *testing.T, writing int, roots ...seal.Root) source {
 	return source{r}
 }
 
-// source is a seal.Rings that always returns the same ring.
+// source is a seal.RingSource that always returns the same ring.
 type source struct{ ring *seal.Ring }
 
 func (s source) Root(context.Context) ([]byte, error)     { return s.ring.Primary().Key, nil }

@@ -32,7 +32,7 @@ const KeyBytes = 32
 // KeySource provides the root key. Implementations are safe for concurrent use.
 type KeySource interface {
 	// Root returns the KeyBytes bytes of the root key. The key is the same in every process of the
-	// installation. It changes only if the source is a Rings. The caller must not change the bytes.
+	// installation. It changes only if the source is a RingSource. The caller must not change the bytes.
 	Root(ctx context.Context) ([]byte, error)
 }
 

@@ -65,7 +65,7 @@ type cachedRing struct {
 	expiry time.Time
 }
 
-var _ Rings = (*Wrapped)(nil)
+var _ RingSource = (*Wrapped)(nil)
 
 // NewWrapped returns a source that keeps the keys in memory for maxAge.
 func NewWrapped(w Wrapper, s KeyStore, maxAge time.Duration, now func() time.Time) *Wrapped {
@@ -84,7 +84,7 @@ func (w *Wrapped) Root(ctx context.Context) ([]byte, error) {
 	return r.primary.Key, nil
 }
 
-// Ring implements Rings.
+// Ring implements RingSource.
 func (w *Wrapped) Ring(ctx context.Context) (*Ring, error) {
 	if c := w.unexpired(); c != nil {
 		return c.ring, nil

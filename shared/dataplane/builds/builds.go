@@ -66,7 +66,9 @@ type Variables interface {
 
 // Buckets looks up the key bucket that a policy of a project uses in an environment of this kind.
 type Buckets interface {
-	BucketFor(ctx context.Context, at keys.BucketLocator, project string, kind environment.Kind) (keys.BucketID, error)
+	BucketFor(
+		ctx context.Context, at keys.BucketLocator, project string, kind environment.Kind,
+	) (keys.BucketIdentity, error)
 }
 
 var _ Buckets = (*keys.Service)(nil)

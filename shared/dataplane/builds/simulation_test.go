@@ -233,7 +233,7 @@ func TestBuildsWithFaults(t *testing.T) {
 // TestSimulationDetectsUnguardedDeployment commits the writes of the state
 // deploy outside of its step, and checks that the simulation fails.
 func TestSimulationDetectsUnguardedDeployment(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	compiler, archives, temporary := simulationInputs(t)
 	broken := func() operationtest.Scenario {
 		s := scenario(compiler, archives, temporary)

@@ -76,7 +76,7 @@ func TestEachRequestOfADeploymentIsCounted(t *testing.T) {
 	declare(a, "key", "api-key-inbound", map[string]any{"bucketName": "b"})
 	counted := &callRecorder{}
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Calls = counted })
-	h.keys.known = map[string]policy.Identity{"b good": {Sub: "acme"}}
+	h.keys.known = map[string]policy.KeyOwner{"b good": {Sub: "acme"}}
 	for _, request := range []string{
 		"GET /todos/1?q=1 HTTP/1.1\r\nHost: shop.test\r\nAuthorization: Bearer good",
 		"GET /todos/1 HTTP/1.1\r\nHost: shop.test\r\nAuthorization: Bearer bad",

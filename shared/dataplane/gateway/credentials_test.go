@@ -85,7 +85,7 @@ func TestPlatformKeysAreNeverForwarded(t *testing.T) {
 	validKey, invalidKey, accountKey, bucketToken := newKey(credential.ConsumerKey), newKey(credential.ConsumerKey),
 		newKey(credential.AccountKey), newKey(credential.BucketToken)
 	mistypedKey := validKey[:len(validKey)-1] + "x"
-	h.keys.known = map[string]policy.Identity{" " + validKey: {Sub: "acme"}}
+	h.keys.known = map[string]policy.KeyOwner{" " + validKey: {Sub: "acme"}}
 	replies := map[int]int{}
 	for _, key := range []string{validKey, invalidKey, accountKey, bucketToken, mistypedKey} {
 		for i, addKey := range keyLocations(key) {
@@ -137,7 +137,7 @@ func TestAcceptedKeyIsWithheldEverywhere(t *testing.T) {
 	})
 	log := &syncBuffer{}
 	h := newFixture(t, a, withTelemetry(log, nil, true))
-	h.keys.known = map[string]policy.Identity{" " + key: {Sub: "acme"}, " another-key-of-theirs": {Sub: "acme"}}
+	h.keys.known = map[string]policy.KeyOwner{" " + key: {Sub: "acme"}, " another-key-of-theirs": {Sub: "acme"}}
 	for _, test := range []struct {
 		name, value string
 		modify      func(r *http.Request)

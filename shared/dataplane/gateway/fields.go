@@ -60,7 +60,7 @@ func (r *request) receive() *http.Response {
 			fmt.Sprintf("The request has passed %d gateways, most likely the same one again and again. Check that the route's "+
 				"upstream address does not lead back to it.", maxHops))
 	}
-	x.Header, x.Upgrade = config.Fields.Request(in.Header)
+	x.Header, x.Upgrade = config.HeaderFilter.Request(in.Header)
 	if in.ProtoMajor != 1 || in.ProtoMinor == 0 || !canHijack(r.out.ResponseWriter) {
 		x.Upgrade = "" // HTTP/2 requests and Lambdas have no connection to hijack; HTTP/1.0 has no Upgrade field
 	}
@@ -91,13 +91,13 @@ func (r *request) receive() *http.Response {
 		}
 		body = http.MaxBytesReader(r.out.ResponseWriter, body, limit)
 	}
-	if x.Trailer = config.Fields.Trailer(in.Trailer, in.Header["Connection"]); x.Trailer != nil {
+	if x.Trailer = config.HeaderFilter.Trailer(in.Trailer, in.Header["Connection"]); x.Trailer != nil {
 		body = upstream.FillTrailer(body, x.Trailer, in.Trailer)
 	}
 	x.Body = body
 	if in.ProtoMajor == 1 {
 		r.out.body = &requestBody{ReadCloser: body}
-		x.Body, x.Streaming = r.out.body, r.out.enableStreaming
+		x.Body, x.EnableStreaming = r.out.body, r.out.enableStreaming
 	}
 	return nil
 }

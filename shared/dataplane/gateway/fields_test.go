@@ -91,7 +91,7 @@ func TestAmbiguousFieldNamesAreDropped(t *testing.T) {
 	} {
 		backend, received := recorder(t)
 		h := newFixture(t, artifact(route("POST /x", forward(backend))), func(c *gateway.Config, _ *upstream.Options) {
-			c.Fields.Underscores = underscores
+			c.HeaderFilter.Underscores = underscores
 		})
 		r, _ := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\n"+
 			lines+"Transfer-Encoding: chunked\r\nTrailer: X_sum, X-Sum, X_Forwarded_For\r\n\r\n"+
@@ -132,7 +132,7 @@ func TestRequestTrailersAreFiltered(t *testing.T) {
 	a := artifact(route("POST /x", forward(backend.URL), "key"))
 	declare(a, "key", "api-key-inbound", map[string]any{"authHeader": "X-Api-Key", "authScheme": ""})
 	h := newFixture(t, a)
-	h.keys.known = map[string]policy.Identity{" " + custom: {Sub: "acme"}}
+	h.keys.known = map[string]policy.KeyOwner{" " + custom: {Sub: "acme"}}
 	fields := []string{
 		"X-Sum: 7", "X-Listed: 1", "Authorization: Bearer theirs", "X-Api-Key: theirs", "Cookie: a=1",
 		"X-Forwarded-For: 6.6.6.6", "Via: 1.1 gatewright", "X_under: 1",

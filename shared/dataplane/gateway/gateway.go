@@ -49,7 +49,7 @@ type Config struct {
 	// ClientVerifier verifies client certificates; nil trusts no certificate.
 	ClientVerifier policy.ClientVerifier
 	// Subscriptions and Quotas are for quota-inbound, nil for a gateway that does not support quotas.
-	Subscriptions policy.Subscriptions
+	Subscriptions policy.SubscriptionReader
 	Quotas        policy.Quotas
 	// Operations counts GraphQL operations; nil counts nothing.
 	Operations policy.Operations
@@ -77,8 +77,8 @@ type Config struct {
 	// sending. The gateway closes the connection when no byte has passed for this time; it can take up to twice
 	// this time. 0 means a minute.
 	HalfClosedTimeout time.Duration
-	// Fields decides which header and trailer fields of a request are sent upstream.
-	Fields upstream.Filter
+	// HeaderFilter decides which header and trailer fields of a request are sent upstream.
+	HeaderFilter upstream.Filter
 	// Calls counts the requests of deployments, except those for the gateway's own routes; nil counts nothing.
 	Calls Calls
 	// Access logs a line for each request; nil logs nothing.

@@ -235,7 +235,7 @@ func sendRaw(t testing.TB, address, request string) (*bufio.Reader, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(deadline.Long())); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(deadline.Timeout())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -307,25 +307,25 @@ func (f fakeDeployments) Resolve(_ context.Context, host string) (*gateway.Deplo
 // fakeKeys implements policy.Keys with known keys. If err is not nil, Verify returns err.
 type fakeKeys struct {
 	mu    sync.Mutex
-	known map[string]policy.Identity // by the bucket's name or ID, a space, and the key
+	known map[string]policy.KeyOwner // by the bucket's name or ID, a space, and the key
 	calls int
 	err   error
 	// lastBucket is the bucket of the last call of Verify.
 	lastBucket policy.BucketRef
 }
 
-func (f *fakeKeys) Verify(_ context.Context, in policy.BucketRef, key string) (policy.Identity, error) {
+func (f *fakeKeys) Verify(_ context.Context, in policy.BucketRef, key string) (policy.KeyOwner, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
 	f.lastBucket = in
 	if f.err != nil {
-		return policy.Identity{}, f.err
+		return policy.KeyOwner{}, f.err
 	}
 	if id, ok := f.known[in.Name+in.ID+" "+key]; ok {
 		return id, nil
 	}
-	return policy.Identity{}, fault.New(fault.Unauthenticated, "Authorization Failed")
+	return policy.KeyOwner{}, fault.New(fault.Unauthenticated, "Authorization Failed")
 }
 
 // fakeAllowances implements policy.Allowances. It counts the calls of Take for each allowance, and its windows do not

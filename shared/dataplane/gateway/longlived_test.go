@@ -33,7 +33,7 @@ func TestOrdinaryResponseStopsCountingAsStream(t *testing.T) {
 	for _, path := range []string{"/long", "/events"} {
 		a.Routes = append(a.Routes, route("GET "+path, rewrite(backend.URL+path)))
 	}
-	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(1) })
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.NewProcessStreams(1) })
 	acceptEvents := "Accept: text/event-stream"
 	if status, line, _ := openStream(t, h, "/long", acceptEvents); status != http.StatusOK || line != "data: one\n" {
 		t.Fatalf("GET /long: status = %d, first line = %q, want 200 and data: one", status, line)
@@ -63,7 +63,7 @@ func (s blockingStreams) Begin(ctx context.Context, _ string) (func(), *fault.Fa
 	s.contexts <- ctx
 	select {
 	case <-s.blocked:
-	case <-time.After(deadline.Long()):
+	case <-time.After(deadline.Timeout()):
 	}
 	return nil, sharedlimits.FunctionStreams.Refusal(3, 3, time.Second), nil
 }
@@ -171,13 +171,13 @@ func TestUnreadLongResponseIsEnded(t *testing.T) {
 		if ctx.Value(contextKey{}) == nil {
 			t.Error("context of Streams.Begin does not have the value of the request's context, want it")
 		}
-	case <-time.After(deadline.Long()):
-		t.Fatalf("GET /long: no call of Streams.Begin within %s, want one", deadline.Long())
+	case <-time.After(deadline.Timeout()):
+		t.Fatalf("GET /long: no call of Streams.Begin within %s, want one", deadline.Timeout())
 	}
 	select {
 	case <-done:
-	case <-time.After(deadline.Long()):
-		t.Errorf("GET /long: the refused response has not ended within %s, want it ended", deadline.Long())
+	case <-time.After(deadline.Timeout()):
+		t.Errorf("GET /long: the refused response has not ended within %s, want it ended", deadline.Timeout())
 	}
 	if log := h.log.String(); !strings.Contains(log, "a long answer was ended") {
 		t.Errorf("log after the response was ended = %q, want \"a long answer was ended\"", log)

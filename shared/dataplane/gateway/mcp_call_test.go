@@ -23,7 +23,7 @@ import (
 // caller's key. It has header fields of the caller, but neither the key nor the fields that belong to the MCP message.
 func TestMCPCallGoesThroughItsRoute(t *testing.T) {
 	fx := newMCPFixture(t)
-	fx.keys.known["partners another-key"] = policy.Identity{Sub: "acme"}
+	fx.keys.known["partners another-key"] = policy.KeyOwner{Sub: "acme"}
 	if response := fx.post(t, "/keyed/mcp", listTools); response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("POST /keyed/mcp without a key: status = %d, want 401", response.StatusCode)
 	}
@@ -205,7 +205,9 @@ func TestMCPArguments(t *testing.T) {
 // TestHeaderArgumentReplacesClientHeader checks that an argument replaces all spellings of its header. An upstream
 // that reads X_Locale as X-Locale would otherwise use the caller's header, which was not checked with the schema.
 func TestHeaderArgumentReplacesClientHeader(t *testing.T) {
-	fx := newMCPFixture(t, func(c *gateway.Config, _ *upstream.Options) { c.Fields = upstream.Filter{Underscores: true} })
+	fx := newMCPFixture(t, func(c *gateway.Config, _ *upstream.Options) {
+		c.HeaderFilter = upstream.Filter{Underscores: true}
+	})
 	withUnderscore := func(r *http.Request) { r.Header["X_Locale"] = []string{"en"} }
 	if _, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"7"}`, withUnderscore); reply.Error != nil ||
 		fx.last(t).Header["X_locale"] == nil {
@@ -376,8 +378,8 @@ func TestCallEndsWhenClientDisconnects(t *testing.T) {
 		cancel()
 		select {
 		case <-disconnected:
-		case <-time.After(deadline.Long()):
-			t.Fatalf("%s: the upstream request was not canceled within %s, want it canceled", name, deadline.Long())
+		case <-time.After(deadline.Timeout()):
+			t.Fatalf("%s: the upstream request was not canceled within %s, want it canceled", name, deadline.Timeout())
 		}
 		<-finished
 	}

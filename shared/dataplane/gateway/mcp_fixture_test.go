@@ -173,7 +173,7 @@ func newMCPFixture(t testing.TB, settings ...setting) *mcpFixture {
 	fx.backend = backend
 	fx.fixture = newFixture(t, compiledMCP(t, backend.URL, "readTodo", "writeTodo", "dropTodo", "readItem", "putList",
 		"guide", "style", "picture", "pictureTool", "review", "shop", "limited"), settings...)
-	fx.keys.known = map[string]policy.Identity{"partners good": {Sub: "acme"}}
+	fx.keys.known = map[string]policy.KeyOwner{"partners good": {Sub: "acme"}}
 	return fx
 }
 

@@ -87,7 +87,7 @@ func (s *shopSource) Certificate(_ context.Context, name string) (*tls.Certifica
 // listenTLS starts a second listener of the fixture, with TLS. It returns the listener's URL, the source of its
 // certificate, and the CA for this certificate. clients decides which client certificates are requested.
 func (fx *fixture) listenTLS(
-	t *testing.T, clients handshake.Clients,
+	t *testing.T, clients handshake.ClientCALookup,
 ) (url string, source *shopSource, roots *x509.CertPool) {
 	t.Helper()
 	ca := pkitest.CA(t, "Servers", time.Now())
@@ -193,7 +193,7 @@ func TestClientsAreAuthenticatedByCertificate(t *testing.T) {
 	firstCA, secondCA := pkitest.CA(t, "One", time.Now()), pkitest.CA(t, "Two", time.Now())
 	clients := &caVerifier{cas: []pkitest.Cert{firstCA, secondCA}}
 	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) {
-		c.ClientVerifier, c.Fields, c.MaxHeaderBytes = clients, upstream.Filter{Underscores: true}, 1<<20
+		c.ClientVerifier, c.HeaderFilter, c.MaxHeaderBytes = clients, upstream.Filter{Underscores: true}, 1<<20
 	})
 	url, source, roots := h.listenTLS(t, clients)
 	validCert, otherIssuer := firstCA.Client(t, "robot", time.Now()).TLS(t), secondCA.Client(t, "robot", time.Now()).TLS(t)

@@ -27,7 +27,7 @@ func rawPath(r *http.Request) string {
 // returns the reason and sets Path to a text for problems and logs: "/…", or the path with invalid bytes escaped.
 func (r *request) readPath() error {
 	raw := rawPath(r.in)
-	if len(raw) > framing.MaxPathBytes {
+	if len(raw) > framing.DefaultMaxPathBytes {
 		r.x.Path = "/…"
 		return errPathTooLong
 	}

@@ -132,7 +132,7 @@ func (s *recordingService) nginx(program string) string {
 		stop()
 		_ = command.Wait()
 	})
-	for end := time.Now().Add(deadline.Long()); time.Now().Before(end); time.Sleep(partInterval) {
+	for end := time.Now().Add(deadline.Timeout()); time.Now().Before(end); time.Sleep(partInterval) {
 		if c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address); err == nil {
 			_ = c.Close()
 			return address

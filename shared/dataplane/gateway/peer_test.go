@@ -99,7 +99,7 @@ func newRecordingService(t testing.TB, exchanges []exchange) *recordingService {
 // received waits until the service has finished an exchange, and returns what the service has received. If the exchange
 // does not end, it returns a text that says so.
 func (s *recordingService) received(mark string) string {
-	for end := time.Now().Add(deadline.Long()); time.Now().Before(end); time.Sleep(partInterval) {
+	for end := time.Now().Add(deadline.Timeout()); time.Now().Before(end); time.Sleep(partInterval) {
 		s.mu.Lock()
 		got, active := strings.Join(s.got[mark], "\n"), s.active[mark]
 		s.mu.Unlock()
@@ -276,7 +276,7 @@ func play(t testing.TB, mark, address string, e exchange) string {
 		return ""
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
+	_ = c.SetDeadline(time.Now().Add(deadline.Timeout()))
 	go func() {
 		var parts []string
 		for _, part := range e.request {

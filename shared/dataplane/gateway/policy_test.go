@@ -47,7 +47,7 @@ func newKeyFixture(t *testing.T, options map[string]any) (h *fixture, validKey s
 	if id, ok := options["bucketId"].(string); ok {
 		bucket = id
 	}
-	h.keys.known = map[string]policy.Identity{
+	h.keys.known = map[string]policy.KeyOwner{
 		bucket + " " + validKey:                     {Sub: "acme", Data: json.RawMessage(`{"plan":"gold"}`)},
 		bucket + " a custom key without our format": {Sub: "custom", Data: json.RawMessage(`{"plan":"silver"}`)},
 	}
@@ -134,7 +134,7 @@ func TestUserIsAvailableInAddresses(t *testing.T) {
 	a := artifact(route("GET /x", rewrite(serve(t, echo).URL+"/${request.user.sub}/${request.user.data.plan}"), "key"))
 	declare(a, "key", "api-key-inbound", map[string]any{})
 	h := newFixture(t, a)
-	h.keys.known = map[string]policy.Identity{" a-custom-key": {Sub: "acme", Data: json.RawMessage(`{"plan":"gold"}`)}}
+	h.keys.known = map[string]policy.KeyOwner{" a-custom-key": {Sub: "acme", Data: json.RawMessage(`{"plan":"gold"}`)}}
 	if got := body(t, h.do(t, "GET", "/x", header("Authorization", "Bearer a-custom-key"))); !strings.Contains(got,
 		" /acme/gold ") {
 		t.Errorf("GET /x: body = %q, want the path /acme/gold", got)
@@ -279,7 +279,7 @@ func TestRateLimitBy(t *testing.T) {
 	}
 	declare(a, "key", "api-key-inbound", map[string]any{"allowUnauthenticatedRequests": true})
 	h := newFixture(t, a, trustLoopback)
-	h.keys.known = map[string]policy.Identity{" a-custom-key": {Sub: "acme"}}
+	h.keys.known = map[string]policy.KeyOwner{" a-custom-key": {Sub: "acme"}}
 	for _, test := range []struct{ target, key, from, want string }{
 		{"/user", "Bearer a-custom-key", "203.0.113.7", "user/user:acme"},
 		{"/user", "", "203.0.113.7", "user/ip:203.0.113.7"},

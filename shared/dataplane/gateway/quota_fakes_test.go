@@ -155,7 +155,7 @@ func newQuotaFixtureWith(
 	}
 	withQuotas := func(c *gateway.Config, _ *upstream.Options) { c.Subscriptions, c.Quotas = q, q }
 	q.fixture = newFixture(t, a, append([]setting{withQuotas}, settings...)...)
-	q.keys.known = map[string]policy.Identity{" " + customerToken: {
+	q.keys.known = map[string]policy.KeyOwner{" " + customerToken: {
 		Sub:  "acme",
 		Data: json.RawMessage(`{"billing":{"customer":"globex","number":42}}`),
 	}}

@@ -53,7 +53,7 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 		preservePaths: a.PathNormalization == project.PreservePaths,
 	}
 	if a.Format != project.ArtifactFormat {
-		s.builtByNewer = (&project.FormatError{Format: a.Format}).Newer()
+		s.builtByNewer = (&project.FormatError{Format: a.Format}).IsNewer()
 		s.problems = append(s.problems, project.Problem{Message: "Deploy the project again: it was built for another " +
 			"version of the gateway."})
 		return s
@@ -113,7 +113,7 @@ func (b *siteBuilder) addRoute(i int) {
 	}
 
 	setup := b.deps.handler
-	setup.HasParam = router.ParamsOf(r.Path, r.PathMode)
+	setup.HasParam = router.ParamChecker(r.Path, r.PathMode)
 	h, problems := handler.Provision(r.Handler, setup)
 	for _, p := range problems {
 		b.report(r, extensionPointer+"/handler"+p.Path, "%s", p.Message)

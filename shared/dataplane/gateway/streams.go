@@ -24,9 +24,9 @@ type Streams interface {
 	Begin(ctx context.Context, account string) (end func(), refusal *fault.Fault, err error)
 }
 
-// ProcessStreams returns Streams that count only the streams of this
+// NewProcessStreams returns Streams that count only the streams of this
 // process. limit is the maximum per account (limits.GatewayStreams), 0 for no limit.
-func ProcessStreams(limit int64) Streams { return &processStreams{limit: limit} }
+func NewProcessStreams(limit int64) Streams { return &processStreams{limit: limit} }
 
 type processStreams struct {
 	accountCounter

@@ -99,7 +99,7 @@ func TestStreamsLeaveCapacityForRequests(t *testing.T) {
 	for _, path := range []string{"/socket", "/events", "/parts", "/fast"} {
 		a.Routes = append(a.Routes, route("GET "+path, rewrite(backend.URL+path)))
 	}
-	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(3) })
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.NewProcessStreams(3) })
 	webSocket, events := []string{"Connection: Upgrade", "Upgrade: websocket"}, []string{"Accept: text/event-stream"}
 	var closers []func()
 	for path, fields := range map[string][]string{"/socket": webSocket, "/events": nil, "/parts": nil} {
@@ -169,7 +169,7 @@ func TestStreamLimitRefusesOnlyStreams(t *testing.T) {
 		_, target, _ := strings.Cut(path, " ")
 		a.Routes = append(a.Routes, route(path, rewrite(backend.URL+target)))
 	}
-	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(1) })
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.NewProcessStreams(1) })
 	if status, line, _ := openStream(t, h, "/events"); status != http.StatusOK || line != "data: one\n" {
 		t.Fatalf("GET /events, first stream: status = %d, first line = %s, want 200 and data: one", status, line)
 	}
@@ -212,7 +212,7 @@ func TestStreamLimitRefusesOnlyStreams(t *testing.T) {
 func TestStreamsAreCountedPerAccount(t *testing.T) {
 	var received atomic.Int64
 	a := artifact(route("GET /events", forward(newStreamServer(t, &received).URL)))
-	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.ProcessStreams(2) })
+	h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Streams = gateway.NewProcessStreams(2) })
 	sameAccount, otherAccount := *a, *a
 	sameAccount.Identity.Deployment = "depot-main-1234567"
 	otherAccount.Identity.AccountID, otherAccount.Identity.Deployment = "a2", "other-main-1234567"
@@ -371,7 +371,7 @@ func TestHalfClosedConnectionIsNotAStream(t *testing.T) {
 			tc.client(conn)
 			select {
 			case <-streams.ended:
-			case <-time.After(deadline.Long()):
+			case <-time.After(deadline.Timeout()):
 				t.Fatalf("%s has closed the connection: it still counts as a stream, want the count ended", name)
 			}
 		}
@@ -438,8 +438,8 @@ func TestLongResponseIsAStream(t *testing.T) {
 					if err == nil {
 						t.Error("Copy(response that was refused a stream) error = nil, want an error")
 					}
-				case <-time.After(deadline.Long()):
-					t.Errorf("the refused response has not ended after %s, want it ended at the threshold of 50ms", deadline.Long())
+				case <-time.After(deadline.Timeout()):
+					t.Errorf("the refused response has not ended after %s, want it ended at the threshold of 50ms", deadline.Timeout())
 				}
 				return
 			}

@@ -44,7 +44,7 @@ func TestRequestLogLineMatchesDocs(t *testing.T) {
 	declare(a, "key", "api-key-inbound", map[string]any{"bucketName": "b"})
 	c, lines := telemetrytest.New(t), &syncBuffer{}
 	h := newFixture(t, a, withTelemetry(lines, c, true))
-	h.keys.known = map[string]policy.Identity{"b hidden-key": {Sub: "hidden-consumer"}}
+	h.keys.known = map[string]policy.KeyOwner{"b hidden-key": {Sub: "hidden-consumer"}}
 	got := body(t, h.do(t, "GET", "/todos/a%2Fb?q=hidden-query", header("Authorization", "Bearer hidden-key"),
 		header("Cookie", "hidden-cookie")))
 	if got != "hidden-answer" {

@@ -7,7 +7,7 @@ import "sync"
 // Streams and connections that have switched to another protocol count, too. With a limit, no account can use up
 // all upstream connections, all memory or all descriptors of a process. Requests in other processes do not count.
 // Decision 0062 says what a count over all processes would cost. Without a limit, nothing is counted.
-// The zero value is ready to use. ProcessStreams uses the same type to count streams instead of requests.
+// The zero value is ready to use. NewProcessStreams uses the same type to count streams instead of requests.
 type accountCounter struct {
 	mu     sync.Mutex
 	counts map[string]int64

@@ -16,16 +16,16 @@ func traceParent(in http.Header, source IDs, span telemetry.Span) (parent string
 	if values := in["Traceparent"]; len(values) == 1 {
 		if trace, flags, ok := parseTraceParent(values[0]); ok {
 			if span.TraceID() == trace {
-				return span.Parent(), in["Tracestate"]
+				return span.Traceparent(), in["Tracestate"]
 			}
 			if span.Enabled() {
-				return span.Parent(), nil
+				return span.Traceparent(), nil
 			}
 			return "00-" + trace + "-" + spanID(source) + "-" + flags, in["Tracestate"]
 		}
 	}
 	if span.Enabled() {
-		return span.Parent(), nil
+		return span.Traceparent(), nil
 	}
 	// 00: not sampled. A service that samples sets the flag in its own span.
 	return "00-" + nonZero(source, 32) + "-" + spanID(source) + "-00", nil

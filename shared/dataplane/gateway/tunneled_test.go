@@ -36,7 +36,7 @@ func tunnelTo(t *testing.T, serverURL string) setting {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	relay := tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: func(context.Context, string) (string, error) { return "a1/t1", nil },
+		Authenticate: func(context.Context, string) (string, error) { return "a1/t1", nil },
 		Services: func(context.Context, string) ([]tunnel.Service, error) {
 			return []tunnel.Service{{
 				Name: "Stock", Endpoint: serverURL,

@@ -20,8 +20,8 @@ func TestUserHeadersComeOnlyFromTheGateway(t *testing.T) {
 			map[string]any{"baseUrl": backend, "userHeaders": map[string]any{"sub": "x-user-sub", "data": "X-User-Data"}})
 		a := artifact(route("GET /x", handler, "key"))
 		declare(a, "key", "api-key-inbound", map[string]any{"bucketName": "b", "allowUnauthenticatedRequests": true})
-		h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.Fields.Underscores = underscores })
-		h.keys.known = map[string]policy.Identity{
+		h := newFixture(t, a, func(c *gateway.Config, _ *upstream.Options) { c.HeaderFilter.Underscores = underscores })
+		h.keys.known = map[string]policy.KeyOwner{
 			"b data":    {Sub: "acme", Data: json.RawMessage("{ \"plan\":\n\"gold\", \"who\": \"Zoë \U0001F600 \\u0000\" }")},
 			"b no-data": {Sub: "globex"},
 		}
@@ -66,7 +66,7 @@ func TestKeyInMetadataIsWithheld(t *testing.T) {
 	h.deployments["shop.test"].Artifact.Routes[0].Handler = component("urlForwardHandler", map[string]any{
 		"baseUrl": serve(t, headers).URL, "userHeaders": map[string]any{"sub": "X-User-Sub", "data": "X-User-Data"},
 	})
-	h.keys.known["my-bucket "+validKey] = policy.Identity{
+	h.keys.known["my-bucket "+validKey] = policy.KeyOwner{
 		Sub:  "acme",
 		Data: json.RawMessage(`{"copy":"` + validKey + `"}`),
 	}

@@ -124,7 +124,7 @@ func (s *tlsServer) dialFrames(t *testing.T, settings ...http2.Setting) *frameCl
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
+	_ = c.SetDeadline(time.Now().Add(deadline.Timeout()))
 	return s.handshakeFrames(t, c, settings...)
 }
 

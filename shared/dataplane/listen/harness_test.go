@@ -82,7 +82,7 @@ func dial(t *testing.T, addr string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(deadline.Long())) // so that a test fails instead of waiting forever
+	_ = c.SetDeadline(time.Now().Add(deadline.Timeout())) // so that a test fails instead of waiting forever
 	return newClient(t, c)
 }
 

@@ -68,7 +68,7 @@ func dialTLS(t *testing.T, addr string, config *tls.Config) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
+	_ = c.SetDeadline(time.Now().Add(deadline.Timeout()))
 	return newClient(t, c)
 }
 
@@ -167,8 +167,8 @@ func TestTLSClientThatDoesNotReadIsClosed(t *testing.T) {
 		if err == nil {
 			t.Error("writing 64 MB to a client that does not read: error = nil, want an error")
 		}
-	case <-time.After(deadline.Long()):
-		t.Errorf("writing 64 MB to a client that does not read: no result after %v, want an error", deadline.Long())
+	case <-time.After(deadline.Timeout()):
+		t.Errorf("writing 64 MB to a client that does not read: no result after %v, want an error", deadline.Timeout())
 	}
 }
 
@@ -213,7 +213,7 @@ func TestTLSTooManyConnectionsAreClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(deadline.Long()))
+	_ = c.SetDeadline(time.Now().Add(deadline.Timeout()))
 	if b, err := io.ReadAll(newClient(t, c)); len(b) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("connection over the limit: response = %q, %v, want none, and the connection closed", b, err)
 	}

@@ -447,7 +447,7 @@ func TestHTTP2NeedsAnAdequateCipher(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(deadline.Long()))
+		_ = c.SetDeadline(time.Now().Add(deadline.Timeout()))
 		tlsConn := tls.Client(c, &tls.Config{
 			RootCAs: s.roots, ServerName: "localhost", NextProtos: []string{"h2"},
 			MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{cipher},

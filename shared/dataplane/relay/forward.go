@@ -47,7 +47,7 @@ func (rl *Relay) forward(ctx context.Context, r *http.Request, ref string, c cla
 // succeed, or until waitRetry returns an error.
 func (f *forwarder) run(ctx context.Context) (*http.Response, error) {
 	for {
-		changed := f.relay.agents.Changed()
+		changed := f.relay.agents.NextUsable()
 		response, retry, err := f.round(ctx)
 		if !retry {
 			return response, err

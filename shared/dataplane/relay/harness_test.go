@@ -55,7 +55,7 @@ type directory struct {
 
 var errTableDown = errors.New("the table is down")
 
-func (d *directory) Authorize(_ context.Context, text string) (string, error) {
+func (d *directory) Authenticate(_ context.Context, text string) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if text == token && !d.deleted {

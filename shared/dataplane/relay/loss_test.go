@@ -46,7 +46,7 @@ func (c *countingService) count(id string) int {
 func TestNoRepeatableRequestIsLost(t *testing.T) {
 	var repeated, failed int
 	runs := simulations.Runs(3)
-	if simulations.Racing {
+	if simulations.RaceEnabled {
 		runs = 1 // TLS is slow with the race detector
 	}
 	for seed := range runs {

@@ -42,8 +42,8 @@ const RequestPath = "/ask"
 
 // Directory looks up tunnels: tunnels.Directory implements it. A ref identifies a tunnel and is opaque here.
 type Directory interface {
-	// Authorize returns the ref of a token's tunnel, "" for an unknown token.
-	Authorize(ctx context.Context, token string) (ref string, err error)
+	// Authenticate returns the ref of a token's tunnel, "" for an unknown token.
+	Authenticate(ctx context.Context, token string) (ref string, err error)
 	// Services returns the current services of a tunnel, tunnels.ErrNoTunnel for a deleted tunnel.
 	Services(ctx context.Context, ref string) ([]tunnel.Service, error)
 	// Find returns the ref of the tunnel that has an account's service. The error is a
@@ -99,12 +99,12 @@ func New(o Options) *Relay {
 		proxy: newProxy(o.Log), logLimiter: tunnel.NewLogLimiter(),
 	}
 	rl.agents = tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: o.Directory.Authorize, Services: o.Directory.Services, Log: o.Log,
+		Authenticate: o.Directory.Authenticate, Services: o.Directory.Services, Log: o.Log,
 		OnConnect: rl.agentsChanged, OnDisconnect: rl.agentsChanged,
 	})
 	rl.leases = &leases{
 		id: ids.NewSource(o.Random, o.Now).New("rly", 24), address: o.Address, now: o.Now, log: o.Log, startedAt: o.Now(),
-		connected: func(ref string) bool { return len(rl.agents.ForTunnel(ref)) > 0 }, draining: rl.agents.Draining,
+		connected: func(ref string) bool { return len(rl.agents.ForTunnel(ref)) > 0 }, draining: rl.agents.HasDraining,
 	}
 	if o.Address != "" {
 		rl.leases.table = o.Table

@@ -279,7 +279,7 @@ func (r *Resolver) load(ctx context.Context, name string, previous *gateway.Depl
 	}
 	a, err := r.options.Artifacts.Get(ctx, record.Served.Artifact)
 	if format, ok := errors.AsType[*project.FormatError](err); ok {
-		if previous != nil && format.Newer() {
+		if previous != nil && format.IsNewer() {
 			// Keep serving the previous artifact. Each refresh tries again, because the release
 			// that has built the new artifact will soon run everywhere, or is rolled back.
 			r.options.Log.WarnContext(ctx, "a deployment was built by a newer release: what was served before is served on",

@@ -29,8 +29,8 @@ func FuzzBodies(f *testing.F) {
 			encoded, refused = body.Encode()
 		}
 		if refused != nil {
-			if !json.Valid(refused.Body()) || refused.Code == "" {
-				t.Fatalf("refusal of %q = %s, want JSON with a code", raw, refused.Body())
+			if !json.Valid(refused.Response()) || refused.Code == "" {
+				t.Fatalf("refusal of %q = %s, want JSON with a code", raw, refused.Response())
 			}
 			return
 		}
@@ -83,8 +83,8 @@ func FuzzDocuments(f *testing.F) {
 		compareWithParser(t, text)
 		d, refused := Analyze(text, nil)
 		if refused != nil {
-			if !json.Valid(refused.Body()) || refused.Code == "" {
-				t.Fatalf("refusal of %q = %s, want JSON with a code", text, refused.Body())
+			if !json.Valid(refused.Response()) || refused.Code == "" {
+				t.Fatalf("refusal of %q = %s, want JSON with a code", text, refused.Response())
 			}
 			return
 		}

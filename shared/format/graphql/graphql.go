@@ -6,7 +6,7 @@
 // The package is not a GraphQL server: it has no schema, executes nothing and does not use HTTP. The lexer of
 // github.com/vektah/gqlparser splits documents into tokens (read.go). The upstream reads the same documents with
 // another parser. The package therefore refuses texts that parsers are known to read differently (scan.go), and the
-// gateway forwards only the output of Body.Encode.
+// gateway forwards only the output of Response.Encode.
 //
 // Read this file first, then request.go and document.go. Specification 2 ("GraphQL routes"),
 // contract 4.4 and section 7 of the design have the rules; docs/graphql.md has examples.
@@ -57,8 +57,8 @@ const (
 	CodeComplexity = "COMPLEXITY_LIMIT_EXCEEDED"
 )
 
-// Error is the reason why a request is refused. Its method Body encodes it for GraphQL clients. The names of operations
-// are the only part of the request that its message can repeat.
+// Error is the reason why a request is refused. Its method Response encodes it for GraphQL clients. The names of
+// operations are the only part of the request that its message can repeat.
 type Error struct {
 	Message string
 	// At is the place in the document, or the zero Location if the error has no place.
@@ -84,8 +84,8 @@ func (e *Error) WithBatchIndex(i int) *Error {
 	return &Error{Message: fmt.Sprintf("Request %d of the batch: %s", i+1, e.Message), At: e.At, Code: e.Code}
 }
 
-// Body returns the response that reports the error to a client (contract 4.4).
-func (e *Error) Body() []byte {
+// Response returns the response that reports the error to a client (contract 4.4).
+func (e *Error) Response() []byte {
 	type errorJSON struct {
 		Message    string            `json:"message"`
 		Locations  []Location        `json:"locations,omitempty"`

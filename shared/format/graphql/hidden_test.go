@@ -100,7 +100,7 @@ var objectDefault = regexp.MustCompile(`\{(\\n| )*put`)
 // drawn schemas. It checks that no response contains a hidden name, and that GraphQL.js can build a
 // client schema from the filtered introspection. If nothing is hidden, the response must be the server's.
 func TestRandomIntrospectionsHaveNoHiddenNames(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	oracle := graphqltest.Start(t, "../../..")
 	full, err := os.ReadFile("testdata/introspection.graphql")
 	if err != nil {

@@ -123,7 +123,7 @@ func longTextCases() []workCase {
 // TestExpensiveArgumentsAreRefused checks megabytes of values with schemas that compare each value with many schemas.
 // It also checks that the estimated work is not above the bound for arguments of the same size.
 func TestExpensiveArgumentsAreRefused(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	for _, tt := range workCases() {
 		c, err := CompileSchema(json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","items":` +
 			tt.items + tt.keywords + `}}}`))
@@ -164,7 +164,7 @@ func TestExpensiveArgumentsAreNotValidated(t *testing.T) {
 // TestBatchSharesWorkBudget checks that validating the ten calls
 // of a batch cannot take ten times as long as validating one call.
 func TestBatchSharesWorkBudget(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	c, err := CompileSchema(json.RawMessage(`{"properties":{"list":{"items":{"enum":[` +
 		strings.Repeat(`7,`, 99) + `8]}}}}`))
 	if err != nil {

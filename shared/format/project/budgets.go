@@ -61,13 +61,13 @@ const (
 	// MaxPatternSteps is the maximum number of RE2 instructions of a URL pattern. A byte of a path can run each
 	// instruction once.
 	MaxPatternSteps = 1_000
-	// MaxPatternsSteps is the maximum number of RE2 instructions of all URL patterns of a project together.
-	MaxPatternsSteps = 5_000
+	// MaxTotalPatternSteps is the maximum number of RE2 instructions of all URL patterns of a project together.
+	MaxTotalPatternSteps = 5_000
 	// MaxPatterns is the maximum number of routes with a URL pattern.
 	MaxPatterns = 250
 	// MaxMatchSteps is the maximum product of two numbers: the bytes of a request's path, and the RE2 instructions of
 	// all URL patterns. Each step takes some 15 ns if nothing ends the match early. No URL pattern matches a path that is
-	// too long for it: longer than 2,000 bytes if a project uses all of MaxPatternsSteps.
+	// too long for it: longer than 2,000 bytes if a project uses all of MaxTotalPatternSteps.
 	MaxMatchSteps = 10_000_000
 )
 
@@ -176,7 +176,7 @@ func Budgets() []Budget {
 		{"match steps", MaxMatchSteps, "instructions", "RE2's programs of all URL patterns, times the bytes of a request's " +
 			"path; no pattern matches a longer path", "the time of every request"},
 		{
-			"all pattern steps", MaxPatternsSteps, "instructions", "RE2's programs of all URL patterns",
+			"all pattern steps", MaxTotalPatternSteps, "instructions", "RE2's programs of all URL patterns",
 			"the time of every request, the gateway's memory",
 		},
 		{

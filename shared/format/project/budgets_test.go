@@ -134,7 +134,7 @@ func budgetCases() []budgetCase {
 // within it are not reported. The budget "operations" is an exception: its error is after too many other errors to be
 // listed, so the test checks only that errors are omitted.
 func TestEachBudgetIsReportedByName(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	value := strings.Repeat("v", 5<<10)
 	in := project.Input{Catalog: lenient{}, Variables: map[string]string{"V": value}}
 	for _, tt := range budgetCases() {
@@ -178,7 +178,7 @@ func TestEachBudgetIsReportedByName(t *testing.T) {
 
 // TestBudgetOfAllFilesIsReportedOnce checks that only the first file over the budget is reported.
 func TestBudgetOfAllFilesIsReportedOnce(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	files := documentFiles(`"paths": {}, "x-a": [` + list(1_000_000, "0") + `]`)
 	files["config/second.oas.json"], files["config/third.oas.json"] = files["config/routes.oas.json"],
 		files["config/routes.oas.json"]
@@ -205,7 +205,7 @@ func TestOmittedErrorsAreCounted(t *testing.T) {
 // TestLargeDocumentReportsTheSameMistakes puts mistakes into a document that is checked at once.
 // It also puts them into the same document with many valid entries, which is checked in parts.
 func TestLargeDocumentReportsTheSameMistakes(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	const mistakes = `"/a": {"get": {"responses": 1}}, "/b": {"gett": {}}, "c": {}, "/d": 1`
 	const parts = `"components": {"schemas": {"s": {"type": 1}, "not a name!": {}}, "responses": {"r": {}},` +
 		` "no such": {}}, "tags": [1]`
@@ -300,7 +300,7 @@ func TestFirstErrorsAreReported(t *testing.T) {
 // TestGitHubUsesATenthOfTheBudgets checks that one of the largest public OpenAPI documents uses at most a tenth of each
 // measured budget. Budgets in minMargins have other limits.
 func TestGitHubUsesATenthOfTheBudgets(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	data := githubDescription(t)
 	used := measure(t, data)
 	// These budgets bound the memory of one tree, so they have smaller margins.

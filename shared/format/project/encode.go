@@ -26,9 +26,9 @@ func (e *FormatError) Error() string {
 // Is reports whether target is ErrFormat.
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
-// Newer reports whether a newer release wrote the artifact. The newer release can
+// IsNewer reports whether a newer release wrote the artifact. The newer release can
 // serve such an artifact. An artifact in an older format must be built again.
-func (e *FormatError) Newer() bool { return e.Format > ArtifactFormat }
+func (e *FormatError) IsNewer() bool { return e.Format > ArtifactFormat }
 
 // CheckFormat returns a *FormatError for a format that this release does not read.
 func CheckFormat(format int) error {
@@ -38,10 +38,10 @@ func CheckFormat(format int) error {
 	return nil
 }
 
-// MaxArtifactBytes is the maximum size of an artifact that is read. Package artifacts refuses a larger stored artifact,
-// and Decode refuses an artifact in format 2 that decompresses to more. Builds have a smaller bound (maxArtifactBytes).
-// The artifact of the GitHub REST API with its 1,223 operations has 0.5 MB.
-const MaxArtifactBytes = 64 << 20
+// MaxReadArtifactBytes is the maximum size of an artifact that is read. Package artifacts refuses a larger stored
+// artifact, and Decode refuses an artifact in format 2 that decompresses to more. Builds have a smaller bound
+// (maxArtifactBytes). The artifact of the GitHub REST API with its 1,223 operations has 0.5 MB.
+const MaxReadArtifactBytes = 64 << 20
 
 // envelope is an artifact in format 2.
 type envelope struct {
@@ -123,8 +123,8 @@ func inflate(data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(e.Deflated)), MaxArtifactBytes+1))
-	if err == nil && len(text) > MaxArtifactBytes {
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(e.Deflated)), MaxReadArtifactBytes+1))
+	if err == nil && len(text) > MaxReadArtifactBytes {
 		err = errCorrupt
 	}
 	return text, err

@@ -18,7 +18,7 @@ type Entry struct {
 
 // Gather checks a project's entries before they are packed, with the same problems as Unpack. A client can therefore
 // show before the upload what the server will refuse. Gather does not check limits that depend on the size of the
-// packed archive; use TooLarge for these. It opens the files that the compiler reads, and stops at the entry that
+// packed archive; use SizeProblem for these. It opens the files that the compiler reads, and stops at the entry that
 // exceeds a limit of the whole archive, or after maxRefusedEntries refused entries. Its error is an error of Open, of
 // reading, of closing, or of the context.
 func Gather(ctx context.Context, entries iter.Seq[Entry], limits Limits) (Files, []Problem, error) {
@@ -76,9 +76,9 @@ func (lr *lazyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TooLarge returns the message of Unpack for an archive with these numbers of compressed and
+// SizeProblem returns the message of Unpack for an archive with these numbers of compressed and
 // unpacked bytes. Callers use it while they pack. It returns "" if the archive is within the limits.
-func (l Limits) TooLarge(compressed, unpacked int64) string {
+func (l Limits) SizeProblem(compressed, unpacked int64) string {
 	u := newUnpacker(l)
 	switch {
 	case compressed > l.CompressedBytes:

@@ -119,7 +119,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 func (failing) Close() error               { return nil }
 
-// TestTooLargeMatchesUnpack compares TooLarge with Unpack for the same archive.
+// TestTooLargeMatchesUnpack compares SizeProblem with Unpack for the same archive.
 func TestTooLargeMatchesUnpack(t *testing.T) {
 	noise := make([]byte, 40<<10)
 	for i := range noise {
@@ -147,7 +147,7 @@ func TestTooLargeMatchesUnpack(t *testing.T) {
 		if len(problems) > 0 {
 			want = problems[0].Message
 		}
-		if got := limits.TooLarge(int64(len(archive)), int64(len(newTar(t, c.entry)))); got != want {
+		if got := limits.SizeProblem(int64(len(archive)), int64(len(newTar(t, c.entry)))); got != want {
 			t.Errorf("%s: TooLarge() = %q, want %q as from Unpack", c.name, got, want)
 		}
 	}

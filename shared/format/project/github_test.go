@@ -53,7 +53,7 @@ func githubDescription(t testing.TB) []byte {
 }
 
 func TestGitHubDescriptionCompiles(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	files := project.Files{
 		"config/routes.oas.json": githubDescription(t),
 		"config/policies.json": []byte(`{"policies": [{"name": "key", "policyType": "api-key-inbound",

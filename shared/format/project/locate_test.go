@@ -166,7 +166,7 @@ func TestLaterDuplicateNameIsLocated(t *testing.T) {
 // its maximum size, and equals the file from the excerpt's line and column on. It
 // tries places anywhere in files with short lines, long lines and no lines.
 func TestExcerptContainsPosition(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	units := []string{
 		"a", "é", "{\"a\": 1}\n", "\n", "名前 ", strings.Repeat("x", 70_000) + "\n", "🙂\r\n",
 		"a" + strings.Repeat("é", 200_000) + "\n",

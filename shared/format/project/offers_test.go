@@ -29,7 +29,7 @@ func offeredPath(members, mcp string) string {
 // TestOfferBounds checks that sizes within a bound are accepted, and that larger sizes are reported at
 // their place. Servers send all operations to clients with each list, and gateways keep them in memory.
 func TestOfferBounds(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	const route = "/paths/~1a/get"
 	single := func(members, mcp string) project.Files {
 		return serverFiles(1, `"/a": `+offeredPath(`"operationId": "o0", `+members, mcp))

@@ -21,9 +21,9 @@ func TestConnectionsPerTunnelAreLimited(t *testing.T) {
 	const maxConns = 64
 	fx := newFixture(t, http.HandlerFunc(echo))
 	fx.server.Config.Handler = tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: func(_ context.Context, token string) (string, error) { return token, nil },
-		Services:  func(context.Context, string) ([]tunnel.Service, error) { return nil, nil },
-		Log:       fx.log,
+		Authenticate: func(_ context.Context, token string) (string, error) { return token, nil },
+		Services:     func(context.Context, string) ([]tunnel.Service, error) { return nil, nil },
+		Log:          fx.log,
 	})
 	first, _ := fx.connect("one")
 	for i := 1; i < maxConns; i++ {
@@ -78,7 +78,7 @@ func TestConnectionDuringDrainIsClosed(t *testing.T) {
 	fx := newFixture(t, http.HandlerFunc(echo))
 	var relay *tunnel.Relay
 	relay = tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: func(ctx context.Context, token string) (string, error) {
+		Authenticate: func(ctx context.Context, token string) (string, error) {
 			relay.Drain(ctx)
 			return token, nil
 		},

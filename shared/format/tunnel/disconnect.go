@@ -101,7 +101,7 @@ func (ls *Links) replace(ctx context.Context, tunnelID string, old *Link) {
 	if old.control(ctx, http.MethodPost, "/drain", nil) != nil {
 		return // the connection is unusable
 	}
-	for changed := ls.Changed(); !ls.hasReplacement(tunnelID); changed = ls.Changed() {
+	for changed := ls.NextUsable(); !ls.hasReplacement(tunnelID); changed = ls.NextUsable() {
 		select {
 		case <-changed:
 		case <-old.done:

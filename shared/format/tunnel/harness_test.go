@@ -37,7 +37,7 @@ type fixture struct {
 
 	mu       sync.Mutex
 	token    string
-	authErr  error // returned by Authorize
+	authErr  error // returned by Authenticate
 	services []tunnel.Service
 	conns    []net.Conn // connections of agents to the relay
 }
@@ -53,7 +53,7 @@ func newFixture(t testing.TB, service http.Handler) *fixture {
 		Access: []tunnel.Access{{Project: "shop", Environments: []string{"production"}}},
 	}}
 	fx.relay = tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: func(_ context.Context, text string) (string, error) {
+		Authenticate: func(_ context.Context, text string) (string, error) {
 			fx.mu.Lock()
 			defer fx.mu.Unlock()
 			if text == fx.token {

@@ -146,9 +146,9 @@ func runInBubble(
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		relay := tunnel.NewRelay(tunnel.RelayOptions{
-			Authorize: func(context.Context, string) (string, error) { return tunnelID, nil },
-			Services:  func(context.Context, string) ([]tunnel.Service, error) { return nil, nil },
-			Log:       log,
+			Authenticate: func(context.Context, string) (string, error) { return tunnelID, nil },
+			Services:     func(context.Context, string) ([]tunnel.Service, error) { return nil, nil },
+			Log:          log,
 		})
 		ws := &wireNetwork{accept: make(chan net.Conn), closed: make(chan struct{})}
 		server := &http.Server{Handler: relay}

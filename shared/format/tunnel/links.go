@@ -27,8 +27,8 @@ func (ls *Links) notifyUsable() {
 	}
 }
 
-// Changed returns a channel that is closed when another link of any tunnel becomes usable.
-func (ls *Links) Changed() <-chan struct{} {
+// NextUsable returns a channel that is closed when another link of any tunnel becomes usable.
+func (ls *Links) NextUsable() <-chan struct{} {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.changed == nil {
@@ -67,9 +67,9 @@ func (ls *Links) ForTunnel(tunnelID string) []*Link {
 	return ls.byTunnel[tunnelID]
 }
 
-// Draining reports whether a tunnel has a connection that accepts no more requests
+// HasDraining reports whether a tunnel has a connection that accepts no more requests
 // because its agent shuts down, or because this relay drains the connection.
-func (ls *Links) Draining(tunnelID string) bool {
+func (ls *Links) HasDraining(tunnelID string) bool {
 	return slices.ContainsFunc(ls.ForTunnel(tunnelID), (*Link).isDraining)
 }
 

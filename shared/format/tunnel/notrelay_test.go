@@ -128,7 +128,7 @@ func TestConnectionIsUsableAfterConfiguration(t *testing.T) {
 	release := make(chan struct{})
 	var released atomic.Int64
 	relay := tunnel.NewRelay(tunnel.RelayOptions{
-		Authorize: func(context.Context, string) (string, error) { return tunnelID, nil },
+		Authenticate: func(context.Context, string) (string, error) { return tunnelID, nil },
 		Services: func(context.Context, string) ([]tunnel.Service, error) {
 			requested <- struct{}{}
 			<-release

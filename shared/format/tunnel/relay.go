@@ -14,8 +14,8 @@ import (
 
 // RelayOptions are the dependencies of a Relay. All except OnConnect and OnDisconnect are required.
 type RelayOptions struct {
-	// Authorize returns the ID of the tunnel that a token belongs to.
-	Authorize Authorizer
+	// Authenticate returns the ID of the tunnel that a token belongs to.
+	Authenticate Authorizer
 	// Services returns the current services of a tunnel.
 	Services func(ctx context.Context, tunnelID string) ([]Service, error)
 	// OnConnect is called for each connection of a tunnel that becomes usable,
@@ -66,7 +66,7 @@ func (rl *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		unauthorized(w)
 		return
 	}
-	tunnelID, err := rl.options.Authorize(r.Context(), token)
+	tunnelID, err := rl.options.Authenticate(r.Context(), token)
 	switch {
 	case err != nil:
 		rl.options.Log.LogAttrs(r.Context(), slog.LevelError, "tunnel: a token can't be looked up", slog.Any("error", err))

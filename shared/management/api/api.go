@@ -204,8 +204,8 @@ func (d Declaration) TakesIdempotencyKey() bool {
 	return !d.NoIdempotencyKey && repeatable(d.Method, d.Audit)
 }
 
-// Conditional reports whether the operation takes If-Match.
-func (d Declaration) Conditional() bool { return conditional(d.Method, d.Audit) }
+// AcceptsIfMatch reports whether the operation takes If-Match.
+func (d Declaration) AcceptsIfMatch() bool { return conditional(d.Method, d.Audit) }
 
 func repeatable(method string, action audit.Action) bool {
 	return action != "" && slices.Contains([]string{http.MethodPost, http.MethodPatch, http.MethodPut}, method)
@@ -426,7 +426,7 @@ func (g Group) completed(declaration func(AnyOperation) Declaration) []Declarati
 // read used and the change does not write. A change with such items declares CheckItem itself.
 func AddReadUses(all []Declaration) []Declaration {
 	for i, d := range all {
-		if !d.Conditional() {
+		if !d.AcceptsIfMatch() {
 			continue
 		}
 		for _, read := range all {

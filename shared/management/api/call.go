@@ -22,7 +22,7 @@ import (
 type Call struct {
 	// Source is route.source of its audit record, such as "mcp". "" means "api", as for a request that a client sent.
 	Source string
-	// DryRun is true if a change is only tried. The response is then a DryRun
+	// DryRun is true if a change is only tried. The response is then a DryRunResult
 	// instead of the operation's own response. DryRun has no effect on a read.
 	DryRun bool
 	// Reveal is true if the response must include secrets that are otherwise masked.

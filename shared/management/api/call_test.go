@@ -74,7 +74,7 @@ type callFixture struct {
 	callers           *useRecorder
 	// batch is the function of the operation that sends further requests.
 	batch func(ctx context.Context)
-	// addresses are the results of api.Address in the changes.
+	// addresses are the results of api.RequestURL in the changes.
 	addresses []string
 }
 
@@ -137,7 +137,7 @@ func newCallFixture(t *testing.T) *callFixture {
 				audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 		changeThing.HandledBy(func(ctx context.Context, in *changeIn) (*changeOut, error) {
-			fx.addresses = append(fx.addresses, api.Address(ctx))
+			fx.addresses = append(fx.addresses, api.RequestURL(ctx))
 			if in.Name == "same" {
 				return &changeOut{}, nil // nothing to change
 			}

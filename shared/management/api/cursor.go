@@ -20,7 +20,7 @@ import (
 // the table, so a cursor is signed together with its list, and is valid only for this list.
 //
 // The In of a list with cursors embeds After and Page, and the list returns
-// Paged[CursorList[T]]: Cursors.StorePage converts the page for the service, and RespondCursors
+// Paged[CursorList[T]]: Cursors.StorePage converts the page for the service, and RespondCursorPage
 // converts the service's result to the response. A list with its own envelope returns Paged[T],
 // where T has the member next (a string or null), and uses Cursors.Open and Cursors.Next.
 
@@ -98,10 +98,10 @@ func (c Cursors) StorePage(ctx context.Context, page Page, in After) (store.Page
 	return part, err
 }
 
-// RespondCursors is like RespondPage, for a list with cursors. The service also returns the position after which
-// the next page begins, or "" for the last page. position returns the position of an entry. RespondCursors calls it
+// RespondCursorPage is like RespondPage, for a list with cursors. The service also returns the position after which
+// the next page begins, or "" for the last page. position returns the position of an entry. RespondCursorPage calls it
 // if the response has fewer entries than the service has returned, because they would exceed maxPageBytes.
-func RespondCursors[V, T any](
+func RespondCursorPage[V, T any](
 	ctx context.Context, c Cursors, page Page, in After, convert func(V) T, position func(V) string,
 ) func([]V, string, int, error) (*Paged[CursorList[T]], error) {
 	return func(values []V, nextPosition string, total int, err error) (*Paged[CursorList[T]], error) {
@@ -138,7 +138,7 @@ func (c Cursors) Next(ctx context.Context, in After, position string) (next *str
 	cursor := base64.RawURLEncoding.EncodeToString([]byte(position)) + "." + signature
 	in.query.Del("offset")
 	in.query.Set("after", cursor)
-	return &cursor, "<" + Address(ctx) + "?" + in.query.Encode() + `>; rel="next"`, nil
+	return &cursor, "<" + RequestURL(ctx) + "?" + in.query.Encode() + `>; rel="next"`, nil
 }
 
 func (c Cursors) sign(ctx context.Context, list, position string) (string, error) {

@@ -41,7 +41,7 @@ func (d Declaration) security() []map[string][]string {
 
 // extensions returns the OpenAPI extensions of an operation.
 func (d Declaration) extensions() map[string]any {
-	all := map[string]any{openapiext.Extension: d.Effect()}
+	all := map[string]any{openapiext.EffectExtension: d.Effect()}
 	if d.Scope != "" && !d.Public {
 		all[openapiext.ScopeExtension] = d.Scope
 	}
@@ -276,7 +276,7 @@ func (d Declaration) documentHeaders(op *huma.Operation) {
 			"is not carried out again, and is answered what the first one was.",
 			bounded(1, maxKeyBytes))
 	}
-	if d.Conditional() {
+	if d.AcceptsIfMatch() {
 		suffix := ""
 		if d.ReadPath != d.Path {
 			suffix = ", as GET " + d.ReadPath + " tells it"

@@ -14,13 +14,13 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// DryRun is the response to a change that is only tried (Call.DryRun), with status 200. It shows the effects
+// DryRunResult is the response to a change that is only tried (Call.DryRun), with status 200. It shows the effects
 // of the change, but they have not happened. A change that would be refused gets its usual refusal. Ids,
-// keys and times are those of this run: the real change creates others, and a key in a DryRun is not valid.
+// keys and times are those of this run: the real change creates others, and a key in a DryRunResult is not valid.
 //
 // The run uses the table as it is at the time of reading. Later changes of other requests can
-// make its result wrong. A DryRun contains secrets. Callers that pass it on must mask them.
-type DryRun struct {
+// make its result wrong. A DryRunResult contains secrets. Callers that pass it on must mask them.
+type DryRunResult struct {
 	// DryRun is always true, and shows that nothing was done.
 	DryRun bool `json:"dryRun"`
 	// Operation is the operation's id. Status is the status code that the operation would return.
@@ -57,7 +57,7 @@ func (s *Server) serveDryRun(
 		return
 	}
 	ctx, overlay, run := store.BeginDryRun(ctx)
-	out := DryRun{DryRun: true, Operation: d.ID}
+	out := DryRunResult{DryRun: true, Operation: d.ID}
 	object, readable := s.locateObject(ctx, d)
 	if out.Before, err = s.readObject(ctx, r, object); err != nil {
 		writeProblem(ctx, w, err)
@@ -95,7 +95,7 @@ func (s *Server) serveDryRun(
 // dryRunCondition returns the If-Match of a change, or nil if there is none. It refuses an invalid If-Match
 // or Idempotency-Key like the change itself.
 func (s *Server) dryRunCondition(r *http.Request, d Declaration) (condition *entityTags, err error) {
-	if _, err := readIdempotencyKey(r, d); err != nil || !d.Conditional() {
+	if _, err := readIdempotencyKey(r, d); err != nil || !d.AcceptsIfMatch() {
 		return nil, err
 	}
 	return conditionOf(r, "If-Match")

@@ -12,7 +12,9 @@ import (
 )
 
 // dryRun makes a dry run of a PATCH and returns its response. It checks that no stored item changes.
-func (fx *callFixture) dryRun(t *testing.T, name, key, body string, header ...string) (status int, out api.DryRun) {
+func (fx *callFixture) dryRun(
+	t *testing.T, name, key, body string, header ...string,
+) (status int, out api.DryRunResult) {
 	t.Helper()
 	before := fx.items.Items()
 	fx.sendOuter(t, func(ctx context.Context) {

@@ -18,11 +18,12 @@ import (
 	"github.com/gatewright/gatewright/shared/base/fault"
 )
 
-// Edge is an http.Handler in the form of a handler of a Lambda function behind API Gateway's REST API (payload version 1).
-type Edge func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error)
+// LambdaHandler is an http.Handler in the form of a handler of a Lambda function behind API Gateway's REST API (payload
+// version 1).
+type LambdaHandler func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error)
 
-// EdgeOptions are the dependencies of an Edge.
-type EdgeOptions struct {
+// LambdaHandlerOptions are the dependencies of a LambdaHandler.
+type LambdaHandlerOptions struct {
 	// Escape percent-encodes an event's path, for platforms that send it decoded. It is nil for API Gateway, which
 	// sends the path as the client wrote it.
 	Escape func(path string) string
@@ -41,18 +42,18 @@ const (
 )
 
 // Edge returns the function handler of the server.
-func (s *Server) Edge() Edge {
-	o := EdgeOptions{Log: s.parts.Log, Now: s.parts.Now}
+func (s *Server) Edge() LambdaHandler {
+	o := LambdaHandlerOptions{Log: s.parts.Log, Now: s.parts.Now}
 	if s.parts.Config.DecodedPaths {
 		o.Escape = s.escapeForRoute
 	}
-	return NewEdge(s, o)
+	return NewLambdaHandler(s, o)
 }
 
-// NewEdge returns the function handler of any http.Handler. The function handler returns no error for
+// NewLambdaHandler returns the function handler of any http.Handler. The function handler returns no error for
 // any request of a client, because an error would become a 502 without an explanation. One second before
 // the deadline, it responds with 504, so that the platform does not end the request without a response.
-func NewEdge(h http.Handler, o EdgeOptions) Edge {
+func NewLambdaHandler(h http.Handler, o LambdaHandlerOptions) LambdaHandler {
 	adapter := httpadapter.New(h)
 	return func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 		event, refusal := o.Normalize(event)
@@ -75,7 +76,7 @@ func NewEdge(h http.Handler, o EdgeOptions) Edge {
 // percent-encoded, and its query has every value of each name. It returns a fault if the
 // event cannot become a request (its path does not parse, or its body is not base64 although
 // the event says so). The adapter would turn such an event into a failure of the function.
-func (o EdgeOptions) Normalize(event events.APIGatewayProxyRequest) (events.APIGatewayProxyRequest, error) {
+func (o LambdaHandlerOptions) Normalize(event events.APIGatewayProxyRequest) (events.APIGatewayProxyRequest, error) {
 	if o.Escape != nil {
 		event.Path = o.Escape(event.Path)
 	}
@@ -92,7 +93,7 @@ func (o EdgeOptions) Normalize(event events.APIGatewayProxyRequest) (events.APIG
 }
 
 // withDeadline calls handle. If handle takes too long or panics, withDeadline returns an error response instead.
-func withDeadline(ctx context.Context, o EdgeOptions, event events.APIGatewayProxyRequest,
+func withDeadline(ctx context.Context, o LambdaHandlerOptions, event events.APIGatewayProxyRequest,
 	handle func(context.Context) (events.APIGatewayProxyResponse, error),
 ) (events.APIGatewayProxyResponse, error) {
 	type outcome struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// TestEdgeServesEvents checks that Edge serves an event of the platform as the server would serve the client's request.
-// The response must have the platform's request ID.
+// TestEdgeServesEvents checks that LambdaHandler serves an event of the platform as the server would serve the client's
+// request. The response must have the platform's request ID.
 func TestEdgeServesEvents(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -49,7 +49,7 @@ func TestEdgeServesEvents(t *testing.T) {
 	}
 }
 
-// TestAddressIsTheClientURL checks that Address returns the URL that the client has used.
+// TestAddressIsTheClientURL checks that RequestURL returns the URL that the client has used.
 // On a domain name of the platform, the client's path begins with the stage, but the
 // function's path does not. On a domain name of the installation, neither path has a stage.
 func TestAddressIsTheClientURL(t *testing.T) {

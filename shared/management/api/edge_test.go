@@ -16,9 +16,9 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// serveEvent sends an event to a handler through NewEdge.
+// serveEvent sends an event to a handler through NewLambdaHandler.
 func serveEvent(
-	t *testing.T, o EdgeOptions, h http.HandlerFunc, event events.APIGatewayProxyRequest,
+	t *testing.T, o LambdaHandlerOptions, h http.HandlerFunc, event events.APIGatewayProxyRequest,
 ) events.APIGatewayProxyResponse {
 	t.Helper()
 	if o.Log == nil {
@@ -29,7 +29,7 @@ func serveEvent(
 		event.HTTPMethod = http.MethodGet
 	}
 	event.RequestContext.RequestID = "the-request"
-	out, err := NewEdge(h, o)(t.Context(), event)
+	out, err := NewLambdaHandler(h, o)(t.Context(), event)
 	if err != nil {
 		t.Fatalf("NewEdge() handler error = %v, want none: the platform responds 502 to an error", err)
 	}
@@ -64,7 +64,7 @@ func TestLateResponseIs504(t *testing.T) {
 			<-r.Context().Done() // the handler stops when the context ends
 			close(timedOut)
 		})
-		edge := NewEdge(slow, EdgeOptions{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		edge := NewLambdaHandler(slow, LambdaHandlerOptions{Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		out, err := edge(ctx, events.APIGatewayProxyRequest{
 			HTTPMethod: http.MethodGet, Path: "/",
 			RequestContext: events.APIGatewayProxyRequestContext{RequestID: "the-request"},
@@ -84,10 +84,10 @@ func TestResponseBeforeDeadlineIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
 		defer cancel()
-		edge := NewEdge(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		edge := NewLambdaHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(28*time.Second - time.Millisecond)
 			w.WriteHeader(http.StatusAccepted)
-		}), EdgeOptions{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		}), LambdaHandlerOptions{Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		out, err := edge(ctx, events.APIGatewayProxyRequest{HTTPMethod: http.MethodGet, Path: "/"})
 		if err != nil || out.StatusCode != http.StatusAccepted {
 			t.Errorf("response before the deadline = %d, %v, want 202 and no error", out.StatusCode, err)
@@ -112,7 +112,7 @@ func TestOversizedResponseIsExplained(t *testing.T) {
 		"control characters over the limit":            {strings.Repeat("\x01", maxResponseBytes/6+1), http.StatusBadGateway},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := serveEvent(t, EdgeOptions{}, func(w http.ResponseWriter, _ *http.Request) {
+			out := serveEvent(t, LambdaHandlerOptions{}, func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, c.body)
 			}, events.APIGatewayProxyRequest{Path: "/"})
 			if out.StatusCode != c.status {
@@ -130,7 +130,7 @@ func TestOversizedResponseIsExplained(t *testing.T) {
 
 func TestPanicIsExplained(t *testing.T) {
 	var log strings.Builder
-	out := serveEvent(t, EdgeOptions{Log: slog.New(slog.NewJSONHandler(&log, nil))},
+	out := serveEvent(t, LambdaHandlerOptions{Log: slog.New(slog.NewJSONHandler(&log, nil))},
 		func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "half of it")
 			panic(http.ErrAbortHandler)
@@ -152,7 +152,7 @@ func TestBase64BodiesAreDecoded(t *testing.T) {
 		}
 		_, _ = w.Write(body)
 	}
-	out := serveEvent(t, EdgeOptions{}, echo, events.APIGatewayProxyRequest{
+	out := serveEvent(t, LambdaHandlerOptions{}, echo, events.APIGatewayProxyRequest{
 		HTTPMethod: http.MethodPost, Path: "/", Body: base64.StdEncoding.EncodeToString([]byte(binary)),
 		IsBase64Encoded: true,
 	})
@@ -160,7 +160,7 @@ func TestBase64BodiesAreDecoded(t *testing.T) {
 		string(body) != binary {
 		t.Errorf("response = %+v, want the Base64 encoding of %q", out, binary)
 	}
-	out = serveEvent(t, EdgeOptions{}, echo, events.APIGatewayProxyRequest{
+	out = serveEvent(t, LambdaHandlerOptions{}, echo, events.APIGatewayProxyRequest{
 		HTTPMethod: http.MethodPost, Path: "/", Body: "%%%",
 		IsBase64Encoded: true,
 	})

@@ -259,7 +259,7 @@ func (s *Server) serveChange(
 ) {
 	key, err := readIdempotencyKey(r, d)
 	var condition *entityTags
-	if err == nil && d.Conditional() {
+	if err == nil && d.AcceptsIfMatch() {
 		condition, err = conditionOf(r, "If-Match")
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func (s *Server) log(r *http.Request, st *state, status int) {
 		}
 	}
 	if s.parts.Telemetry.Metrics && st.operation != "" { // a metric's dimension must not be empty
-		fields = append(fields, slog.Int("errors", failures), telemetry.Metrics(st.start))
+		fields = append(fields, slog.Int("errors", failures), telemetry.RequestMetrics(st.start))
 	}
 	s.parts.Log.LogAttrs(r.Context(), level, "request", fields...)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/gatewright/gatewright/shared/core/limits/counts"
 )
 
-// Operations opens servers that share the same operations. Work that does not depend on an
+// ServerFactory opens servers that share the same operations. Work that does not depend on an
 // installation, such as the schemas that huma reads from types, is done once for all of
 // these servers. The zero value is ready to use. The first call of Open adds the operations.
-type Operations struct {
+type ServerFactory struct {
 	once sync.Once
 	routing
 }
@@ -38,12 +38,12 @@ type routing struct {
 // Open returns a Server of an installation for routes. It panics if a
 // route declares a read (Operation.ReadPath) that is not in routes.
 func Open(p installation.Parts, authenticator Authenticator, routes []Route) *Server {
-	return new(Operations).Open(p, authenticator, routes)
+	return new(ServerFactory).Open(p, authenticator, routes)
 }
 
 // Open is like the function Open. The routes of all calls must have
 // the same operations in the same order: Open panics if they differ.
-func (o *Operations) Open(p installation.Parts, authenticator Authenticator, routes []Route) *Server {
+func (o *ServerFactory) Open(p installation.Parts, authenticator Authenticator, routes []Route) *Server {
 	o.once.Do(func() { o.register(routes) })
 	s := &Server{
 		parts: p, authenticator: authenticator, sealer: p.Sealer(), requestHasher: p.Hasher("idempotent-request"),

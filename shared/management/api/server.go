@@ -102,7 +102,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // maxPathBytes is the maximum length of a path, in requests, problems and records. The product's own listeners
 // already refuse longer paths. API Gateway accepts up to 10,240 bytes for the request line and all header fields.
-const maxPathBytes = framing.MaxPathBytes
+const maxPathBytes = framing.DefaultMaxPathBytes
 
 const longPathDetail = "The path is too long. Shorten it, and put long values into the query or the body."
 

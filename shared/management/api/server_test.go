@@ -130,7 +130,7 @@ type fixture struct {
 	log    *bytes.Buffer
 	// fail is the error that the operations return, except bulkThings. If it is nil, they succeed.
 	fail error
-	// address is the result of api.Address in the last read.
+	// address is the result of api.RequestURL in the last read.
 	address string
 }
 
@@ -142,7 +142,7 @@ func newFixture(t *testing.T) *fixture {
 		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
 	}, callers{}, []api.Route{
 		readThing.HandledBy(func(ctx context.Context, in *thingIn) (*thingOut, error) {
-			f.address = api.Address(ctx)
+			f.address = api.RequestURL(ctx)
 			if f.fail != nil {
 				return nil, f.fail
 			}

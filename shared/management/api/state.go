@@ -59,9 +59,9 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// Address returns the URL to which the client sent the current request: absolute, without
+// RequestURL returns the URL to which the client sent the current request: absolute, without
 // its query, and with at most 8 KiB of its path. Outside of a request it returns "".
-func Address(ctx context.Context) string {
+func RequestURL(ctx context.Context) string {
 	if s := stateOf(ctx); s != nil {
 		return s.address
 	}

@@ -25,12 +25,12 @@ import (
 
 // The arguments that tools have in addition to those of their operations.
 const (
-	// DryRun is the name of an argument of every tool that changes something.
+	// DryRunArgument is the name of an argument of every tool that changes something.
 	// If the argument is true, the call shows the changes without making them.
-	DryRun = "dryRun"
-	// RevealSecrets is the name of an argument of every tool whose result can
+	DryRunArgument = "dryRun"
+	// RevealSecretsArgument is the name of an argument of every tool whose result can
 	// contain a secret. If the argument is true, the result shows its secrets.
-	RevealSecrets = "revealSecrets"
+	RevealSecretsArgument = "revealSecrets"
 )
 
 // Tool is one operation of the API, as a tool of an MCP server. All callers share it, and must not change it.
@@ -40,8 +40,9 @@ type Tool struct {
 	Name        string `json:"name"`
 	Title       string `json:"title"`
 	Description string `json:"description"`
-	// Input is the JSON Schema of the arguments: the arguments of the operation, and DryRun and RevealSecrets
-	// if they apply. Output is the JSON Schema of a successful result, or nil if the response has no body.
+	// Input is the JSON Schema of the arguments: the arguments of the operation, and DryRunArgument and
+	// RevealSecretsArgument if they apply. Output is the JSON Schema of a successful result, or nil if the response has no
+	// body.
 	Input  json.RawMessage `json:"input"`
 	Output json.RawMessage `json:"output,omitempty"`
 
@@ -73,7 +74,7 @@ type Tool struct {
 	ArgumentSecrets *Secrets `json:"given,omitempty"`
 }
 
-// dryRunSchema is the schema of the result of a dry run (api.DryRun).
+// dryRunSchema is the schema of the result of a dry run (api.DryRunArgument).
 const dryRunSchema = `{"type":"object","description":"What a dry run answers.","properties":{` +
 	`"dryRun":{"const":true},"operation":{"type":"string"},"status":{"type":"integer"},` +
 	`"before":{"description":"What is there, null for nothing."},` +
@@ -134,7 +135,7 @@ func (t *Tool) MCPTool() *mcp.Tool {
 }
 
 // Operation returns the operation with which mcp.EncodeArguments writes the
-// tool's arguments into a request. It does not have DryRun and RevealSecrets.
+// tool's arguments into a request. It does not have DryRunArgument and RevealSecretsArgument.
 func (t *Tool) Operation() *project.MCPOperation {
 	o := &project.MCPOperation{Arguments: t.Arguments, BodyRequired: t.BodyRequired}
 	if t.TakesBody {

@@ -43,7 +43,7 @@ func Make(document []byte) ([]Tool, error) {
 func makeTool(o project.OfferedOperation) (Tool, error) {
 	summary, _ := o.Declared["summary"].(string)
 	description, _ := o.Declared["description"].(string)
-	effectName, _ := o.Declared[openapiext.Extension].(string)
+	effectName, _ := o.Declared[openapiext.EffectExtension].(string)
 	scope, _ := o.Declared[openapiext.ScopeExtension].(string)
 	security, hasSecurity := o.Declared["security"].([]any)
 	t := Tool{
@@ -58,7 +58,8 @@ func makeTool(o project.OfferedOperation) (Tool, error) {
 		Idempotent: slices.Contains([]string{http.MethodGet, http.MethodPut, http.MethodDelete}, o.Method),
 	}
 	if !slices.Contains(openapiext.All(), openapiext.Effect(effectName)) {
-		return t, fmt.Errorf("the document has to say in %s what it does: one of %v", openapiext.Extension, openapiext.All())
+		return t, fmt.Errorf("the document has to say in %s what it does: one of %v", openapiext.EffectExtension,
+			openapiext.All())
 	}
 	if o.Body != "" && o.Body != project.BodyJSON {
 		return t, errors.New("its body has to be JSON")
@@ -119,7 +120,8 @@ func headerArgument(header string) string {
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-// setArguments sets the tool's arguments: those of the operation, and DryRun and RevealSecrets if they apply.
+// setArguments sets the tool's arguments: those of the operation, and DryRunArgument and RevealSecretsArgument if they
+// apply.
 func (t *Tool) setArguments(o project.OfferedOperation) error {
 	var schema struct {
 		Type                 string                     `json:"type"`
@@ -158,10 +160,14 @@ func (t *Tool) setArguments(o project.OfferedOperation) error {
 		name, description string
 		applies           bool
 	}{
-		{DryRun, "true changes nothing, and answers what the call would change: what is there before and after, and the " +
-			"audit record.", !t.ReadOnly},
-		{RevealSecrets, "true shows the secrets of the answer, such as keys and upload addresses, of which at most the " +
-			"last 8 characters are shown otherwise. An audit record says that they were shown.", t.Secrets != nil},
+		{
+			DryRunArgument, "true changes nothing, and answers what the call would change: what is there before and after, " +
+				"and the audit record.", !t.ReadOnly,
+		},
+		{
+			RevealSecretsArgument, "true shows the secrets of the answer, such as keys and upload addresses, of which at most " +
+				"the last 8 characters are shown otherwise. An audit record says that they were shown.", t.Secrets != nil,
+		},
 	} {
 		if !flag.applies {
 			continue

@@ -182,14 +182,14 @@ func properties(t *testing.T, tool apitools.Tool) map[string]map[string]any {
 }
 
 // TestToolsHaveTheirOwnArguments checks that each tool that changes something has the argument
-// DryRun, and that each tool whose result can contain a secret has the argument RevealSecrets.
+// DryRunArgument, and that each tool whose result can contain a secret has the argument RevealSecretsArgument.
 // All other properties of the schema must be arguments for the request. Only two headers can be arguments.
 func TestToolsHaveTheirOwnArguments(t *testing.T) {
 	for _, tool := range makeAgain(t) {
 		all := properties(t, tool)
 		for name, want := range map[string]bool{
-			apitools.DryRun:        !tool.ReadOnly,
-			apitools.RevealSecrets: tool.Secrets != nil,
+			apitools.DryRunArgument:        !tool.ReadOnly,
+			apitools.RevealSecretsArgument: tool.Secrets != nil,
 		} {
 			p, exists := all[name]
 			delete(all, name)

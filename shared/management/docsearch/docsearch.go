@@ -183,7 +183,8 @@ func (s *Searcher) Search(ctx context.Context, question string, limit int) (Sear
 	}
 	vectors, vector, failure := s.remote.vector(ctx, question)
 	if failure == nil {
-		return s.rank(Bedrock, question, func(i int) float64 { return vectors.dot(i, vector) }, limit, vectors.Covered), nil
+		return s.rank(Bedrock, question, func(i int) float64 { return vectors.dot(i, vector) }, limit,
+			vectors.MinCovered), nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return SearchResult{}, err

@@ -321,7 +321,7 @@ func TestDeadlineMarginIsLeftForQuotes(t *testing.T) {
 				<-ctx.Done()
 				return docsearch.Draft{}, ctx.Err()
 			}), 10, time.Now)
-		ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
+		ctx, cancel := context.WithTimeout(t.Context(), deadline.Timeout())
 		defer cancel()
 		a, err := g.Answer(ctx, question)
 		if err != nil || a.Kind != "extractive" || a.WriteError.Reason != docsearch.Slow {

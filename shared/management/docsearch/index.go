@@ -91,8 +91,8 @@ type vector struct {
 //go:embed index.bin
 var indexFile []byte
 
-// Documentation returns the index of this build's documentation. All callers share one index and only read it.
-func Documentation() (*Index, error) { return documentation() }
+// DocumentationIndex returns the index of this build's documentation. All callers share one index and only read it.
+func DocumentationIndex() (*Index, error) { return documentation() }
 
 var documentation = sync.OnceValues(func() (*Index, error) { return ReadIndex(indexFile) })
 
@@ -159,10 +159,10 @@ const (
 
 var errIndex = errors.New("docsearch: this is no index, or one of another version; make it with make docs-index")
 
-// Write returns the index as a file. After indexMagic, the file has the digest of the weights, the length of the
+// Encode returns the index as a file. After indexMagic, the file has the digest of the weights, the length of the
 // compressed content in 32 bits, the content as compressed JSON, the scales of the vectors in 32 bits each, and
 // the vectors in 8 bits per number. The same version of Go always encodes an index as the same bytes.
-func (in *Index) Write() ([]byte, error) {
+func (in *Index) Encode() ([]byte, error) {
 	var packed bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
@@ -185,7 +185,7 @@ func (in *Index) Write() ([]byte, error) {
 	return file, nil
 }
 
-// ReadIndex decodes an index that Write has encoded.
+// ReadIndex decodes an index that Encode has encoded.
 func ReadIndex(file []byte) (*Index, error) {
 	headLen := len(indexMagic) + 32 + 4
 	if len(file) < headLen || string(file[:len(indexMagic)]) != indexMagic {
@@ -213,7 +213,7 @@ func ReadIndex(file []byte) (*Index, error) {
 	for i := range x.vectors {
 		x.vectors[i].scale = math.Float32frombits(binary.LittleEndian.Uint32(rest[4*i:]))
 		for c := range x.vectors[i].quantized {
-			//nolint:gosec // Write converted an int8 to this byte
+			//nolint:gosec // Encode converted an int8 to this byte
 			x.vectors[i].quantized[c] = int8(quantized[i*minilm.Dimensions+c])
 		}
 	}

@@ -19,7 +19,7 @@ const repository = "../../.."
 // TestIndexIsUpToDate fails if a page, an operation or a question has changed
 // since the index was created. It needs neither weights nor a network.
 func TestIndexIsUpToDate(t *testing.T) {
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +44,14 @@ func TestIndexIsUpToDate(t *testing.T) {
 		t.Error("passages of the index differ from the pages, want the same in the same order: run make docs-index")
 	}
 	if !slices.Equal(index.Questions, want.Questions) {
-		t.Errorf("questions of the index differ from %s, want the same: run make docs-index", corpus.Questions)
+		t.Errorf("questions of the index differ from %s, want the same: run make docs-index", corpus.QuestionsFile)
 	}
 }
 
 // TestIndexMatchesWeights checks that the index has the digest of the weights.
 // Otherwise the product would refuse the weights, and its searches would be lexical.
 func TestIndexMatchesWeights(t *testing.T) {
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestIndexRoundTrip(t *testing.T) {
 		vectors[i][i], vectors[i][i+1] = 0.6, -0.8 // the number with the largest absolute value is negative
 	}
 	index := docsearch.NewIndex([32]byte{1, 2, 3}, pages, vectors)
-	written, err := index.Write()
+	written, err := index.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestIndexRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rewritten, err := read.Write()
+	rewritten, err := read.Encode()
 	if err != nil || !bytes.Equal(written, rewritten) {
 		t.Errorf("Write() of the index that was read differs or fails with %v, want the same bytes and no error", err)
 	}

@@ -15,7 +15,7 @@ type Models struct {
 	Embedder       Embedder
 	EmbeddingModel string
 	// Vectors returns the file of vectors for EmbeddingModel (`make docs-vectors`).
-	// It is called once, by the first search or by Searcher.Vectors.
+	// It is called once, by the first search or by Searcher.LoadVectors.
 	Vectors func() ([]byte, error)
 	// Writer writes the answer to a question.
 	Writer Writer

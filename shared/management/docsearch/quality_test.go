@@ -39,7 +39,7 @@ func questions(t *testing.T) (answerable, unanswerable corpus.QuestionSets) {
 // TestQuestionsNameExistingSections checks the sizes of the sets
 // of questions, and that the questions name existing sections.
 func TestQuestionsNameExistingSections(t *testing.T) {
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestQuestionsNameExistingSections(t *testing.T) {
 // words: the rates with such questions would mean nothing. If a known question and a test question each have at least
 // four words of more than three letters, they must share at most half of those of the shorter one.
 func TestExpansionsDoNotContainTestQuestions(t *testing.T) {
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +170,9 @@ func fuseRankings(a, b docsearch.SearchResult) docsearch.SearchResult {
 // TestSearchQuality measures all rankings with all sets of questions, checks the semantic
 // ranking against thresholds, and compares the results with docs/search-quality.md.
 func TestSearchQuality(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	weights := minilmtest.File(t)
-	index, err := docsearch.Documentation()
+	index, err := docsearch.DocumentationIndex()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,9 +49,9 @@ func (s *Searcher) UseModels(m Models, now func() time.Time) *Searcher {
 	return s
 }
 
-// Vectors reads the file of vectors unless it was read before, and returns the reason why searches
+// LoadVectors reads the file of vectors unless it was read before, and returns the reason why searches
 // do not use it. It returns nil if they use the file, or if there is no model over a network.
-func (s *Searcher) Vectors() error {
+func (s *Searcher) LoadVectors() error {
 	if s.remote == nil {
 		return nil
 	}

@@ -182,7 +182,7 @@ func TestMismatchedVectorsAreNotUsed(t *testing.T) {
 					return axis(0), nil
 				}),
 			}, time.Now)
-			if err := s.Vectors(); err == nil || !strings.Contains(err.Error(), tt.message) {
+			if err := s.LoadVectors(); err == nil || !strings.Contains(err.Error(), tt.message) {
 				t.Errorf("Vectors() = %v, want an error with %q", err, tt.message)
 			}
 			if found := search(t, s, "tunnel", 5); found.Mode != docsearch.Lexical || found.RemoteError == nil ||
@@ -203,8 +203,8 @@ func TestVectorsRoundTrip(t *testing.T) {
 	if err != nil || !bytes.Equal(rewritten, file) {
 		t.Errorf("second Write() differs or fails with %v, want the same bytes and no error", err)
 	}
-	if err := v.CheckMatch(modelID, pages); err != nil || v.Covered != 0.45 {
-		t.Errorf("CheckMatch() = %v, Covered = %v, want nil, 0.45", err, v.Covered)
+	if err := v.CheckMatch(modelID, pages); err != nil || v.MinCovered != 0.45 {
+		t.Errorf("CheckMatch() = %v, Covered = %v, want nil, 0.45", err, v.MinCovered)
 	}
 	if _, err := docsearch.NewVectors(modelID, pages, 0.45, [][]float32{{1}}); err == nil {
 		t.Error("NewVectors(one vector for five texts) = no error, want one")

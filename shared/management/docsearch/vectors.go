@@ -10,13 +10,13 @@ import (
 )
 
 // Vectors has the vectors of an index's texts, computed with a model over a network. The operator
-// creates a file of Vectors (`make docs-vectors`) for one model and one version of the documentation.
+// creates a file of LoadVectors (`make docs-vectors`) for one model and one version of the documentation.
 type Vectors struct {
 	// Model is the model's id. Content is the digest of the texts (Content.Digest).
-	Model   string
-	Content [32]byte
-	// Covered is the minimum score of a covered question. The cosines of different models are not comparable.
-	Covered    float64
+	Model         string
+	ContentDigest [32]byte
+	// MinCovered is the minimum score of a covered question. The cosines of different models are not comparable.
+	MinCovered float64
 	dimensions int
 	// scales has a number for each text, and cells has dimensions numbers for each text (quantize).
 	scales []float32
@@ -49,7 +49,7 @@ func NewVectors(model string, content Content, covered float64, vectors [][]floa
 	if n := len(content.Texts()); len(vectors) != n || n == 0 {
 		return nil, fmt.Errorf("docsearch: %d vectors of %d texts", len(vectors), n)
 	}
-	v := &Vectors{Model: model, Content: content.Digest(), Covered: covered, dimensions: len(vectors[0])}
+	v := &Vectors{Model: model, ContentDigest: content.Digest(), MinCovered: covered, dimensions: len(vectors[0])}
 	v.cells, v.scales = make([]int8, len(vectors)*v.dimensions), make([]float32, len(vectors))
 	for i, vector := range vectors {
 		normalized := slices.Clone(vector)
@@ -70,7 +70,7 @@ func (v *Vectors) dot(text int, question []float32) float64 {
 // Write returns the vectors as a file: vectorsMagic, the length of the head in 32 bits,
 // the head, the scales in 32 bits each, and the cells in 8 bits each.
 func (v *Vectors) Write() ([]byte, error) {
-	head, err := json.Marshal(vectorsHead{v.Model, v.Content[:], v.Covered, len(v.scales), v.dimensions})
+	head, err := json.Marshal(vectorsHead{v.Model, v.ContentDigest[:], v.MinCovered, len(v.scales), v.dimensions})
 	if err != nil {
 		return nil, fmt.Errorf("write the head: %w", err)
 	}
@@ -85,7 +85,7 @@ func (v *Vectors) Write() ([]byte, error) {
 	return file, nil
 }
 
-// ReadVectors decodes a file that Write has encoded.
+// ReadVectors decodes a file that Encode has encoded.
 func ReadVectors(file []byte) (*Vectors, error) {
 	const prefixLen = len(vectorsMagic) + 4
 	if len(file) < prefixLen || string(file[:len(vectorsMagic)]) != vectorsMagic {
@@ -93,7 +93,8 @@ func ReadVectors(file []byte) (*Vectors, error) {
 	}
 	length, rest := int(binary.LittleEndian.Uint32(file[len(vectorsMagic):])), file[prefixLen:]
 	var head vectorsHead
-	if length > len(rest) || json.Unmarshal(rest[:length], &head) != nil || len(head.Content) != len(Vectors{}.Content) ||
+	if length > len(rest) || json.Unmarshal(rest[:length], &head) != nil ||
+		len(head.Content) != len(Vectors{}.ContentDigest) ||
 		head.Dimensions < 1 || head.Dimensions > maxDimensions || head.Texts < 1 || head.Texts > maxTexts {
 		return nil, errVectors
 	}
@@ -101,14 +102,14 @@ func ReadVectors(file []byte) (*Vectors, error) {
 		return nil, errVectors
 	}
 	v := &Vectors{
-		Model: head.Model, Content: [32]byte(head.Content), Covered: head.Covered, dimensions: head.Dimensions,
+		Model: head.Model, ContentDigest: [32]byte(head.Content), MinCovered: head.Covered, dimensions: head.Dimensions,
 		scales: make([]float32, head.Texts), cells: make([]int8, head.Texts*head.Dimensions),
 	}
 	for i := range v.scales {
 		v.scales[i] = math.Float32frombits(binary.LittleEndian.Uint32(rest[4*i:]))
 	}
 	for i, cell := range rest[4*head.Texts:] {
-		v.cells[i] = int8(cell) //nolint:gosec // Write converted an int8 to this byte
+		v.cells[i] = int8(cell) //nolint:gosec // Encode converted an int8 to this byte
 	}
 	return v, nil
 }
@@ -119,7 +120,7 @@ func (v *Vectors) CheckMatch(model string, content Content) error {
 	case v.Model != model:
 		return fmt.Errorf("docsearch: the vectors are of the model %q, and not of %q: make them with make "+
 			"docs-vectors MODEL=%s", v.Model, model, model)
-	case v.Content != content.Digest() || len(v.scales) != len(content.Passages)+len(content.Questions):
+	case v.ContentDigest != content.Digest() || len(v.scales) != len(content.Passages)+len(content.Questions):
 		return fmt.Errorf("docsearch: the vectors are of another version of the documentation: make them with make "+
 			"docs-vectors MODEL=%s", model)
 	}

@@ -37,8 +37,8 @@ func ProtocolStatuses() []int {
 	}
 }
 
-// Body returns the documentation of a message's body.
-func Body() *huma.RequestBody {
+// DescribeBody returns the documentation of a message's body.
+func DescribeBody() *huma.RequestBody {
 	return &huma.RequestBody{
 		Description: "A JSON-RPC message, of at most 1 MiB.", Required: true,
 		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}},

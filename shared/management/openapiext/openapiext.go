@@ -25,8 +25,8 @@ func All() []Effect { return []Effect{Reads, Adds, Replaces, Removes} }
 
 // The names of the OpenAPI extensions.
 const (
-	// Extension is the name of the extension with the Effect of an operation.
-	Extension = "x-effect"
+	// EffectExtension is the name of the extension with the Effect of an operation.
+	EffectExtension = "x-effect"
 	// ScopeExtension is the name of the extension with the scope that a key needs for an operation. OpenAPI
 	// 3.1 allows roles in security for this, but some linters accept them only for OAuth.
 	ScopeExtension = "x-required-scope"

@@ -106,7 +106,7 @@ func (s *Service) beginShard(ctx context.Context, shard int, now time.Time) (sta
 
 // start begins an operation. It returns false if the operation was begun before.
 func (s *Service) start(ctx context.Context, o operation.Start, now time.Time) (started bool, err error) {
-	err = s.table.Commit(ctx, operation.Begin(o, now).Else(errAlreadyStarted))
+	err = s.table.Commit(ctx, operation.Create(o, now).Else(errAlreadyStarted))
 	if errors.Is(err, errAlreadyStarted) {
 		return false, nil
 	}

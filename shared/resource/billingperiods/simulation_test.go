@@ -104,7 +104,7 @@ func newScenario(t *testing.T, separate bool) func() operationtest.Scenario {
 						return err
 					}
 				}
-				return w.Table.Commit(ctx, operation.Begin(operation.Start{ID: "customer", Kind: "customer"}, clock()))
+				return w.Table.Commit(ctx, operation.Create(operation.Start{ID: "customer", Kind: "customer"}, clock()))
 			},
 			Ignore: []string{"createdOn", "updatedOn", "timestamp", "ttl"},
 		}

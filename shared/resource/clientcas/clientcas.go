@@ -251,7 +251,7 @@ func (s *Service) read(ctx context.Context, owner auth.Owner, id string) (record
 
 // publishWrite returns the write that begins a Publish operation.
 func (s *Service) publishWrite(owner auth.Owner, now time.Time) store.Write {
-	return operation.Begin(operation.Start{
+	return operation.Create(operation.Start{
 		ID: s.parts.IDs.New("tstr", 24), Kind: Publish, Subject: owner.Account, AccountID: owner.AccountID,
 		Input: publishInput{AccountID: owner.AccountID},
 	}, now)

@@ -224,7 +224,7 @@ func (b *unreliableBackend) Read(ctx context.Context, keys []store.Key) ([]store
 // known, the first request for a hostname takes one read. Later requests and those for unknown hostnames take none.
 func TestTenThousandHostnames(t *testing.T) {
 	hostnames := 10_000
-	if simulations.Racing {
+	if simulations.RaceEnabled {
 		hostnames = 500
 	}
 	fx := newFixture(t)

@@ -110,7 +110,7 @@ const (
 func (s *Service) beginIssuance(r *record, number int, notBefore time.Time) store.Write {
 	r.Orders = number
 	r.Certificate.Operation, r.Certificate.Next = "certify-"+r.ID+"-"+strconv.Itoa(number), notBefore
-	return operation.Begin(operation.Start{
+	return operation.Create(operation.Start{
 		ID: r.Certificate.Operation, Kind: Issuance, Subject: r.Hostname, AccountID: r.AccountID,
 		Input: issuanceInput{r.AccountID, r.Hostname, number}, NotBefore: notBefore,
 	}, s.now())

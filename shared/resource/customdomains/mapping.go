@@ -35,7 +35,7 @@ var (
 
 // mapping returns the Mapping of a deployment that a custom domain will have.
 func (s *Service) mapping(ctx context.Context, owner auth.Owner, name string) (Mapping, error) {
-	r, err := deployments.ForDomains(ctx, s.parts.Table, owner, name)
+	r, err := deployments.ReadForDomain(ctx, s.parts.Table, owner, name)
 	switch {
 	case err != nil:
 		return Mapping{}, err

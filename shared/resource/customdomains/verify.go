@@ -54,7 +54,7 @@ type verification struct {
 }
 
 func (s *Service) beginVerification(r record) store.Write {
-	return operation.Begin(operation.Start{
+	return operation.Create(operation.Start{
 		ID: "verify-" + r.ID, Kind: Verification, Subject: r.Hostname, AccountID: r.AccountID,
 		Input: verification{r.AccountID, r.Hostname, r.ID},
 	}, s.now())

@@ -170,7 +170,7 @@ func (r Record) finishWrite(in BuildInput, now time.Time, changes ...store.Chang
 
 // cleanUpWrite returns the write that begins the Clean after a build has ended.
 func (r Record) cleanUpWrite(in BuildInput, now time.Time) store.Write {
-	return operation.Begin(operation.Start{
+	return operation.Create(operation.Start{
 		ID: cleanID(r.Name, in.Number), Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
 		Input: CleanInput{Deployment: r.Name}, NotBefore: now.Add(MinAge + cleanDelay),
 	}, now)

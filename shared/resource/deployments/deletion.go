@@ -76,7 +76,7 @@ func (s *Service) DeleteProject(ctx context.Context, owner auth.Owner, name stri
 				store.Set(store.At("updatedOn"), now),
 				store.Set(store.At("deletion"), id),
 			).If(store.ProjectActive()).Else(errNoProject),
-			operation.Begin(operation.Start{
+			operation.Create(operation.Start{
 				ID: id, Kind: DeleteProject, Subject: name, AccountID: owner.AccountID,
 				Input: DeletionInput{AccountID: owner.AccountID, Project: name},
 			}, now),

@@ -278,7 +278,7 @@ func tombstoneWrites(name, accountID string, now time.Time, notFound error) []st
 			store.Remove(store.At("gone")),
 			store.Remove(store.At("source")),
 		),
-		operation.Begin(operation.Start{
+		operation.Create(operation.Start{
 			ID: "clean-" + name + "-all", Kind: Clean, Subject: name, AccountID: accountID,
 			Input: CleanInput{Deployment: name, All: true},
 			// A build in progress may still put an object before it detects the deletion.
@@ -326,7 +326,7 @@ func (s *Service) Redeploy(ctx context.Context, at DeploymentLocator) (statusID 
 
 // beginBuild returns the write that begins the operation that builds an upload.
 func beginBuild(r Record, u upload, now time.Time) store.Write {
-	return operation.Begin(operation.Start{
+	return operation.Create(operation.Start{
 		ID: u.ID, Kind: Build, Subject: r.Name, AccountID: r.AccountID,
 		Input: BuildInput{
 			StatusID: u.ID, Deployment: r.Name, AccountID: r.AccountID, Account: r.Account,

@@ -16,9 +16,9 @@ var (
 		"elsewhere, or delete them, first.")
 )
 
-// ForDomains reads a deployment to which a custom domain of the caller's account is to be attached. It returns NotFound
-// if the deployment is missing, invisible to the caller, or has no build.
-func ForDomains(ctx context.Context, table *store.Table, owner auth.Owner, name string) (Record, error) {
+// ReadForDomain reads a deployment to which a custom domain of the caller's account is to be attached. It returns
+// NotFound if the deployment is missing, invisible to the caller, or has no build.
+func ReadForDomain(ctx context.Context, table *store.Table, owner auth.Owner, name string) (Record, error) {
 	return find(ctx, table, DeploymentLocator{Owner: owner, Deployment: name})
 }
 

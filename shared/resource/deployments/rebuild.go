@@ -100,7 +100,7 @@ func EnsureFormat(
 			if !forced {
 				start.NotBefore = now.Add(RebuildDelay)
 			}
-			writes = append(writes, operation.Begin(start, now))
+			writes = append(writes, operation.Create(start, now))
 		}
 		return table.Commit(ctx, append(writes, store.Put(formatKey(), f))...)
 	})
@@ -138,7 +138,7 @@ func (r Record) ReplaceArtifact(build Served, artifact, idSuffix string, now tim
 	}
 	return []store.Write{
 		r.updateWrite(store.ErrStale, change).If(unchanged),
-		operation.Begin(operation.Start{
+		operation.Create(operation.Start{
 			ID: "clean-" + r.Name + "-" + idSuffix, Kind: Clean, Subject: r.Name, AccountID: r.AccountID,
 			Input: CleanInput{Deployment: r.Name}, NotBefore: now.Add(MinAge + cleanDelay),
 		}, now),

@@ -219,7 +219,7 @@ func TestFinishIsIdempotent(t *testing.T) {
 	if o.Challenge != "" {
 		t.Errorf("Order(validated hostname) = %+v, want no challenge", o)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
+	ctx, cancel := context.WithTimeout(t.Context(), deadline.Timeout())
 	defer cancel()
 	var chains [2]string
 	for i := range chains {

@@ -90,7 +90,7 @@ func (s *Service) reserveConsumer(
 		idle, total, err = s.shardTotals(ctx, v.bucket.AccountID)
 		return total, err
 	})
-	if counts.IsRefusal(err) {
+	if counts.IsForbidden(err) {
 		return nil, s.reclaim(ctx, counter, idle, total+portion-counter.Max(), err)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // TestLargeChangesOverDynamoDB makes each kind of change at least once in a database with the DynamoDB protocol. The
 // database, instead of the memory backend, then evaluates the expressions with conditions and nested paths.
 func TestLargeChangesOverDynamoDB(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	c := &clock{now: storetest.Epoch}
 	table, _, _ := storetest.NewDynamoDB(t, storetest.Clock(c.Now), storetest.Backoff(store.Backoff))

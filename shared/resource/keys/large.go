@@ -138,7 +138,7 @@ func (s *Service) beginOperation(kind, id, subject string, c cascade) store.Writ
 // beginOperationAfter returns the write that starts an operation. Its first state runs after the delay.
 func (s *Service) beginOperationAfter(delay time.Duration, kind, id, subject string, c cascade) store.Write {
 	now := s.parts.Now()
-	return operation.Begin(operation.Start{
+	return operation.Create(operation.Start{
 		ID: id, Kind: kind, Subject: subject, AccountID: c.AccountID, Input: c, NotBefore: now.Add(delay),
 	}, now)
 }

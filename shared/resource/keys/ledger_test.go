@@ -25,7 +25,7 @@ var consumers = flag.Int("consumers", largeBucketSize, "how many consumers the l
 // one round trip to read (a read and concurrent queries) and one transaction. Only a large bulk creation needs more.
 // The costs must not depend on the number of consumers.
 func TestDatabaseUsageMatchesLedger(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	var out strings.Builder
 	fmt.Fprintf(&out, "%-52s %6s %8s %8s %11s %12s\n", "", "reads", "queries", "commits", "read units", "write units")

@@ -449,7 +449,7 @@ func (m *machine) checkFilter(t *rapid.T, f keys.Filter) {
 }
 
 func TestServiceMatchesModel(tt *testing.T) {
-	simulations.Sequential(tt)
+	simulations.SkipUnderRace(tt)
 	tt.Parallel()
 	rapid.Check(tt, func(t *rapid.T) {
 		m := &machine{fixture: newFixture(tt), model: model{invalidTexts: map[string]bool{}}}

@@ -43,23 +43,23 @@ func (p *problems) reservedName(name string, tags map[string]string) {
 	}
 }
 
-// BucketID identifies a bucket permanently. The bucket's record is found by the name. The id distinguishes the bucket
-// from earlier and later buckets with the same name.
-type BucketID struct{ ID, Name string }
+// BucketIdentity identifies a bucket permanently. The bucket's record is found by the name. The id distinguishes the
+// bucket from earlier and later buckets with the same name.
+type BucketIdentity struct{ ID, Name string }
 
 // BucketFor returns the id and the name of a bucket for the verification of keys in a project's environments of a kind.
 // It returns NotFound if the bucket does not exist, is invisible to the caller, or does not serve these environments.
 func (s *Service) BucketFor(ctx context.Context, at BucketLocator, project string,
 	kind environment.Kind,
-) (BucketID, error) {
+) (BucketIdentity, error) {
 	v, err := s.loadBucket(ctx, at)
 	if err != nil {
-		return BucketID{}, err
+		return BucketIdentity{}, err
 	}
 	if !v.bucket.serves(project, kind) {
-		return BucketID{}, errNoBucket
+		return BucketIdentity{}, errNoBucket
 	}
-	return BucketID{ID: v.bucket.ID, Name: v.bucket.Name}, nil
+	return BucketIdentity{ID: v.bucket.ID, Name: v.bucket.Name}, nil
 }
 
 // errForeignBucket returns the error for an existing bucket that has the name of a project's default bucket but does

@@ -69,7 +69,7 @@ func TestBucketServesItsPlacement(t *testing.T) {
 			}
 		}
 		found, err := fx.keys.BucketFor(fx.Context(), bucketAt(bucket), test.project, test.kind)
-		if test.want != (err == nil) || err == nil && found != (keys.BucketID{ID: b.ID, Name: bucket}) {
+		if test.want != (err == nil) || err == nil && found != (keys.BucketIdentity{ID: b.ID, Name: bucket}) {
 			t.Errorf("BucketFor(%s, %s) of a bucket %s with tags %v = %+v, %v, want found %t",
 				test.project, test.kind, b.ID, test.tags, found, err, test.want)
 		}

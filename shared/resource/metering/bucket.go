@@ -150,7 +150,7 @@ func (s *Service) DeleteBucket(ctx context.Context, at BucketLocator) error {
 		return s.parts.Table.Commit(ctx,
 			store.Delete(bucketKey(b.AccountID, b.ID)).If(store.Exists()).Else(store.ErrStale),
 			store.Update(bucketCountKey(b.AccountID), store.Add(store.At("count"), -1)),
-			operation.Begin(operation.Start{
+			operation.Create(operation.Start{
 				ID: s.parts.IDs.Ordered("mop", 24), Kind: deleteBucket, Subject: b.ID, AccountID: b.AccountID,
 				Input: removalInput{Bucket: b.ID},
 			}, s.now()),

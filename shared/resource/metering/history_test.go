@@ -23,7 +23,7 @@ import (
 // TestRandomHistoriesMatchModel makes random changes of plans and subscriptions at times around the ends of periods,
 // and compares what can be read with a model. The hourly job sometimes runs on time and sometimes late.
 func TestRandomHistoriesMatchModel(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		sc := newScenario(t, rt)
 		rt.Repeat(map[string]func(*rapid.T){

@@ -429,7 +429,7 @@ func (s *Service) DeleteSubscription(ctx context.Context, at BucketLocator, id s
 			return err
 		}
 		writes := append(r.deleteWrites(), b.countWrite("subscriptions", -1, 0), audit.Record(ctx, r.resource()),
-			operation.Begin(operation.Start{
+			operation.Create(operation.Start{
 				ID: s.parts.IDs.Ordered("mop", 24), Kind: deleteHistory, Subject: r.ID, AccountID: r.AccountID,
 				Input: removalInput{Subscription: r.ID},
 			}, s.now()))

@@ -147,7 +147,7 @@ func (s *Service) Configure(ctx context.Context, owner auth.Owner, id string, se
 				UnknownAttributes: before.UnknownAttributes, ID: id, AccountID: owner.AccountID, Operation: start.ID,
 				Services: keepUnknownAttributes(before.Services, services), Version: before.Version + 1,
 			}),
-			operation.Begin(start, s.now()), audit.Record(ctx, compareServices(before.Services, services).resource(r)),
+			operation.Create(start, s.now()), audit.Record(ctx, compareServices(before.Services, services).resource(r)),
 		}
 		if !maps.Equal(names, n.Services) {
 			n.Services = names

@@ -53,9 +53,9 @@ func OpenDirectory(p installation.Parts) *Directory {
 	}
 }
 
-// Authorize returns the ref of the tunnel with a token, or "" if no tunnel has the token. It reads the token's
+// Authenticate returns the ref of the tunnel with a token, or "" if no tunnel has the token. It reads the token's
 // record each time, so that a token is invalid as soon as it is rotated or its tunnel is deleted (contract 2.8).
-func (d *Directory) Authorize(ctx context.Context, token string) (ref string, err error) {
+func (d *Directory) Authenticate(ctx context.Context, token string) (ref string, err error) {
 	if token == "" || len(token) > maxTokenBytes {
 		return "", nil
 	}

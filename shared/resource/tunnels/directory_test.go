@@ -272,7 +272,7 @@ func TestTableErrorIsReturned(t *testing.T) {
 	c.failing.Store(1)
 	_, findErr := c.Find(t.Context(), "a-1", "orders", shopCaller)
 	_, servicesErr := c.Services(t.Context(), "a-1/"+created.ID)
-	_, authorizeErr := c.Authorize(t.Context(), created.Token)
+	_, authorizeErr := c.Authenticate(t.Context(), created.Token)
 	for call, err := range map[string]error{"a service": findErr, "a tunnel": servicesErr, "a token": authorizeErr} {
 		if !errors.Is(err, errUnavailable) {
 			t.Errorf("lookup of %s with a failing table: error = %v, want %v", call, err, errUnavailable)

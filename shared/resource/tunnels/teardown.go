@@ -33,7 +33,7 @@ func (s *Service) Delete(ctx context.Context, owner auth.Owner, id string) (Oper
 		return s.parts.Table.Commit(ctx,
 			store.Delete(tunnelKey(owner.AccountID, id)), store.Delete(tokenKey(r.Hash)), n.putWrite(owner.AccountID),
 			store.Delete(configurationKey(owner.AccountID, id)),
-			operation.Begin(start, s.now()), audit.Record(ctx, r.resource()))
+			operation.Create(start, s.now()), audit.Record(ctx, r.resource()))
 	})
 	if err != nil {
 		return Operation{}, err

@@ -177,8 +177,8 @@ func TestTokenAuthorizesUntilRotation(t *testing.T) {
 	directory := tunnels.OpenDirectory(fx.parts)
 	checkAuthorize := func(token, want string) {
 		t.Helper()
-		if ref, err := directory.Authorize(t.Context(), token); ref != want || err != nil {
-			t.Errorf("Authorize() = %q, %v, want %q", ref, err, want)
+		if ref, err := directory.Authenticate(t.Context(), token); ref != want || err != nil {
+			t.Errorf("Authenticate() = %q, %v, want %q", ref, err, want)
 		}
 	}
 	checkAuthorize(created.Token, "a-1/"+created.ID)

@@ -16,7 +16,7 @@ import (
 // line for a long time. Handlers of API requests, and handlers that stream, are returned unchanged, because no schedule
 // calls them.
 func logScheduled(handler any, log *slog.Logger, now func() time.Time, function string) any {
-	if _, isEdge := handler.(api.Edge); isEdge || isStreaming(handler) {
+	if _, isEdge := handler.(api.LambdaHandler); isEdge || isStreaming(handler) {
 		return handler
 	}
 	return &scheduleLogger{Handler: lambda.NewHandler(handler), log: log, now: now, function: function}

@@ -86,7 +86,7 @@ func TestSuccessfulScheduledCallIsLogged(t *testing.T) {
 
 // TestRequestHandlersAreNotWrapped checks that a handler of API requests is not wrapped, because no schedule calls it.
 func TestRequestHandlersAreNotWrapped(t *testing.T) {
-	if _, isEdge := logScheduled(api.Edge(nil), nil, nil, "").(api.Edge); !isEdge {
+	if _, isEdge := logScheduled(api.LambdaHandler(nil), nil, nil, "").(api.LambdaHandler); !isEdge {
 		t.Error("logScheduled(an Edge) wraps the handler, want it unchanged")
 	}
 }

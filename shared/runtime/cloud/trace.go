@@ -22,7 +22,7 @@ func withTracing(handler any, t *telemetry.Tracer, function string) any {
 		return handler
 	}
 	out := &tracingHandler{Handler: lambda.NewHandler(handler), tracer: t}
-	if _, isEdge := handler.(api.Edge); !isEdge {
+	if _, isEdge := handler.(api.LambdaHandler); !isEdge {
 		out.name = function
 	}
 	return out

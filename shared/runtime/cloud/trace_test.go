@@ -27,7 +27,9 @@ func TestSpansAreSentBeforeAnInvocationEnds(t *testing.T) {
 		want    []string
 	}{
 		"a route": {func(c *telemetrytest.Collector) any {
-			return api.Edge(func(ctx context.Context, _ events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+			return api.LambdaHandler(func(
+				ctx context.Context, _ events.APIGatewayProxyRequest,
+			) (events.APIGatewayProxyResponse, error) {
 				ctx, span := c.Start(ctx, "Things_read", nil)
 				childSpan(ctx)
 				span.End(false)

@@ -75,7 +75,7 @@ func Prepare(root *cobra.Command, version string) {
 		}
 		return Usage(fmt.Errorf("%w: `%s --help` lists what it takes", err, cmd.CommandPath()))
 	})
-	Group(root)
+	MakeGroup(root)
 	wrapArgsErrors(root)
 }
 
@@ -128,9 +128,9 @@ func isHelpForUnknownCommand(cmd *cobra.Command) bool {
 	return err == nil && help && cmd.HasSubCommands() && cmd.Flags().NArg() > 0
 }
 
-// Group makes cmd a command that only contains other commands,
+// MakeGroup makes cmd a command that only contains other commands,
 // and returns a UsageError if it is called without one of them.
-func Group(cmd *cobra.Command) {
+func MakeGroup(cmd *cobra.Command) {
 	cmd.Args, cmd.RunE = cobra.ArbitraryArgs, RequireCommand
 }
 

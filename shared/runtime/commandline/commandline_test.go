@@ -14,7 +14,7 @@ import (
 func newRoot(args ...string) *cobra.Command {
 	root := &cobra.Command{Use: "gatewright"}
 	bucket := &cobra.Command{Use: "bucket", Short: "Buckets"}
-	commandline.Group(bucket)
+	commandline.MakeGroup(bucket)
 	list := &cobra.Command{Use: "list", Short: "List them", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {}}
 	list.Flags().String("url", "", "an address")
 	list.Flags().String("output", "", "a format")

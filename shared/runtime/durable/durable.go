@@ -72,7 +72,7 @@ func Engine(p installation.Parts) (*operation.Engine, error) {
 	p = restrictTable(p)
 	o := operation.Options{Now: p.Now, Random: p.Random, Log: p.Log}
 	if p.Telemetry.Metrics {
-		o.Metrics = p.Config.Table
+		o.MetricsTable = p.Config.Table
 	}
 	return operation.New(p.Table, Definitions(p), o)
 }

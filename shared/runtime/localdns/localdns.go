@@ -19,8 +19,8 @@ import (
 	"github.com/gatewright/gatewright/shared/core/installation"
 )
 
-// Name is the name of the file in a data directory.
-const Name = "dns-records"
+// FileName is the name of the file in a data directory.
+const FileName = "dns-records"
 
 // File is a Resolver that reads a file of lines such as
 //

@@ -24,7 +24,7 @@ func (f fakeResolver) LookupTXT(_ context.Context, name string) ([]string, error
 
 func TestFileRecordsTakePrecedenceOverDNS(t *testing.T) {
 	f := localdns.File{
-		Path:     filepath.Join(t.TempDir(), localdns.Name),
+		Path:     filepath.Join(t.TempDir(), localdns.FileName),
 		Fallback: fakeResolver{"b.example.": {"of the DNS"}, "c.example.": {"of the DNS"}},
 	}
 	checkLookup := func(name string, want ...string) {

@@ -18,7 +18,7 @@
 //		Port:        service.Port{Public: 443, Listen: 8443, Protocol: service.TLS},
 //		Health:      "/health",
 //		Copies:      2,
-//		Peers:       true,
+//		HasPeers:       true,
 //		Drain:       110 * time.Second,
 //		Uses:        []api.Use{api.GetItem, api.Query, api.PutItem, api.RootKey},
 //		Listen:      config.VarRelayAddr,
@@ -54,11 +54,11 @@ type Service struct {
 	Health string
 	// Copies is the number of processes in an installation that has to survive the loss of a process.
 	Copies int
-	// Peers reports whether copies connect to each other, at Port.Listen of each copy's own address.
-	Peers bool
-	// Upstreams reports whether the service calls addresses that projects name, at any port.
+	// HasPeers reports whether copies connect to each other, at Port.Listen of each copy's own address.
+	HasPeers bool
+	// CallsUpstreams reports whether the service calls addresses that projects name, at any port.
 	// Every service calls AWS and collectors of spans, so these calls are not declared.
-	Upstreams bool
+	CallsUpstreams bool
 	// PathBytes is the maximum size of a path that the service's
 	// listener accepts, in bytes. 0 means framing.MaxPathBytes.
 	PathBytes int
@@ -147,9 +147,9 @@ type Process interface {
 	Drain(ctx context.Context)
 }
 
-// ShutdownNotifier is a Process that serves its own health
+// ShutdownListener is a Process that serves its own health
 // response, and has to report during shutdown that it is not ready.
-type ShutdownNotifier interface {
+type ShutdownListener interface {
 	// AnnounceShutdown is called once, when the shutdown begins.
 	AnnounceShutdown()
 }

@@ -27,9 +27,9 @@ type Function struct {
 	TableAccess store.TableAccess
 	// Timeout bounds one call.
 	Timeout time.Duration
-	// Heavy reports whether the function gets so much memory that Lambda
+	// HighMemory reports whether the function gets so much memory that Lambda
 	// assigns it whole processors. It is for functions that compile.
-	Heavy bool
+	HighMemory bool
 	// Retries are the retries of a failed call by Schedule or ObjectCreated. These callers do not wait for
 	// a response, so the platform stores the event. A function with only other events declares no retries.
 	Retries Retries
@@ -37,8 +37,8 @@ type Function struct {
 
 // Retries are the retries of calls whose caller does not wait for a response.
 type Retries struct {
-	// Attempts is the number of retries of a failed call, 0 for none. Lambda allows at most 2.
-	Attempts int
+	// MaxRetries is the number of retries of a failed call, 0 for none. Lambda allows at most 2.
+	MaxRetries int
 	// MaxAge is the maximum age of a call, including retries: whole
 	// seconds between a minute and six hours. An older call is discarded.
 	MaxAge time.Duration
@@ -58,19 +58,19 @@ func (f Function) Async() bool {
 }
 
 // Event calls a function. Exactly one field is set, in addition to
-// FilterPattern and BatchWindow, which belong to StreamRecords.
+// FilterPattern and BatchWindow, which belong to FromStream.
 type Event struct {
 	// ObjectCreated is a prefix of keys in the bucket. S3 calls
 	// the function when an object with this prefix is created.
 	ObjectCreated string
-	// StreamRecords calls the function with batches of the table's stream (DynamoDB Streams). The function returns the
+	// FromStream calls the function with batches of the table's stream (DynamoDB Streams). The function returns the
 	// failed records of a batch.
-	StreamRecords bool
+	FromStream bool
 	// FilterPattern is the pattern (of AWS's event filters, as JSON) that a record of the stream has to match; ""
 	// matches all. The pattern only saves calls: the function has to ignore records that do not match, because not
 	// every platform filters.
 	FilterPattern string
-	// BatchWindow is the time for which a batch of StreamRecords is collected, in whole seconds;
+	// BatchWindow is the time for which a batch of FromStream is collected, in whole seconds;
 	// 0 sends available records at once. It saves calls of functions whose work is not urgent.
 	BatchWindow time.Duration
 	// Schedule calls the function at regular times.

@@ -13,9 +13,9 @@ import (
 // is not the name of a defect: Long is as short as with a defect.
 const VarPlanted = "PLANTED_DEFECT"
 
-// Long returns a minute, so that a machine that is ten times slower passes too. In a run of internal/planted it returns
-// five seconds: many tests that find a planted defect wait for an event that never happens.
-func Long() time.Duration {
+// Timeout returns a minute, so that a machine that is ten times slower passes too. In a run of internal/planted it
+// returns five seconds: many tests that find a planted defect wait for an event that never happens.
+func Timeout() time.Duration {
 	if os.Getenv(VarPlanted) != "" {
 		return 5 * time.Second
 	}

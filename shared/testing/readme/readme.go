@@ -35,9 +35,9 @@ type Step struct {
 	Want string
 }
 
-// Page returns the steps below a heading of a file, like Steps. replacer replaces texts in the commands and in the
+// ReadSteps returns the steps below a heading of a file, like Steps. replacer replaces texts in the commands and in the
 // expected output. It can be nil.
-func Page(path, heading string, replacer *strings.Replacer) ([]Step, error) {
+func ReadSteps(path, heading string, replacer *strings.Replacer) ([]Step, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // G304: a document of the repository
 	if err != nil {
 		return nil, err

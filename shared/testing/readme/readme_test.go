@@ -38,14 +38,14 @@ func TestPageReplacesTextsAndErrorsNameTheFile(t *testing.T) {
 		{"name=world", "hello …", nil},
 		{"name=here", "here: hello …", strings.NewReplacer("world", "here", "hello …", "here: hello …")},
 	} {
-		if got, err := Page(path, "Five minutes", c.replacer); err != nil || len(got) != 3 ||
+		if got, err := ReadSteps(path, "Five minutes", c.replacer); err != nil || len(got) != 3 ||
 			!strings.HasPrefix(got[0].Commands, c.commands) || got[1].Want != c.want {
 			t.Errorf("Page() = %+v, %v, want 3 steps, the first beginning with %s, the second with the output %s, and no error",
 				got, err, c.commands, c.want)
 		}
 	}
 	for _, p := range []string{path, path + "-not"} { // a page without the heading, and a missing page
-		if _, err := Page(p, "No such heading", nil); err == nil || !strings.Contains(err.Error(), p) {
+		if _, err := ReadSteps(p, "No such heading", nil); err == nil || !strings.Contains(err.Error(), p) {
 			t.Errorf("Page(%s, \"No such heading\") = %v, want an error with %s", p, err, p)
 		}
 	}

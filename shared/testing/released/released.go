@@ -41,9 +41,9 @@ func Commit(repository string) (string, error) {
 	return commits[0], nil
 }
 
-// Source writes the regular files of a commit into a folder. repository is the folder of the checkout. If the checkout
-// does not have the commit, it writes nothing, and its error says in one line how to get the commit.
-func Source(ctx context.Context, repository, commit, folder string) error {
+// WriteSource writes the regular files of a commit into a folder. repository is the folder of the checkout. If the
+// checkout does not have the commit, it writes nothing, and its error says in one line how to get the commit.
+func WriteSource(ctx context.Context, repository, commit, folder string) error {
 	if !HasCommit(ctx, repository, commit) {
 		return fmt.Errorf("the release of commit %s is not in this checkout, which may be a shallow one: `git fetch "+
 			"origin %s` gets it", commit, commit)
@@ -80,9 +80,9 @@ func HasFullHistory(ctx context.Context, repository string) bool {
 	return err == nil && strings.TrimSpace(string(out)) == "false"
 }
 
-// File returns the content of a file at a commit, by its path from the checkout's root. Every error wraps
+// ReadFile returns the content of a file at a commit, by its path from the checkout's root. Every error wraps
 // fs.ErrNotExist: the file did not exist then, the checkout does not have the commit, or git failed.
-func File(ctx context.Context, repository, commit, path string) ([]byte, error) {
+func ReadFile(ctx context.Context, repository, commit, path string) ([]byte, error) {
 	//nolint:gosec // G204: git, of a commit of the checkout
 	raw, err := exec.CommandContext(ctx, "git", "-C", repository, "show", commit+":"+path).Output()
 	if err != nil {

@@ -35,7 +35,7 @@ func TestReleaseIsAFullCommitHash(t *testing.T) {
 func TestMissingReleaseErrorIsOneLine(t *testing.T) {
 	const unknownCommit = "0123456789abcdef0123456789abcdef01234567"
 	folder := t.TempDir()
-	err := released.Source(t.Context(), repository, unknownCommit, folder)
+	err := released.WriteSource(t.Context(), repository, unknownCommit, folder)
 	if err == nil || !strings.Contains(err.Error(), "git fetch origin "+unknownCommit) ||
 		strings.Contains(err.Error(), "\n") {
 		t.Errorf("Source(unknown commit) = %v, want one line with the git fetch", err)
@@ -45,7 +45,7 @@ func TestMissingReleaseErrorIsOneLine(t *testing.T) {
 	}
 }
 
-// TestSourceThatCannotBeWrittenIsAnError checks that Source returns an error immediately if it cannot create the
+// TestSourceThatCannotBeWrittenIsAnError checks that WriteSource returns an error immediately if it cannot create the
 // folder. It must not wait for git, which has more output than a pipe holds.
 func TestSourceThatCannotBeWrittenIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
@@ -54,7 +54,7 @@ func TestSourceThatCannotBeWrittenIsAnError(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := released.Source(ctx, repository, "HEAD", filepath.Join(file, "tree"))
+	err := released.WriteSource(ctx, repository, "HEAD", filepath.Join(file, "tree"))
 	if err == nil || ctx.Err() != nil {
 		t.Errorf("Source(a folder below a file) = %v with the context error %v, want an error and no context error", err,
 			ctx.Err())
@@ -89,8 +89,8 @@ func TestFullHistoryIsDetected(t *testing.T) {
 	}
 }
 
-// TestFileReturnsTheReleasedContent checks File for a file of the last release, and for a file that the release does
-// not have.
+// TestFileReturnsTheReleasedContent checks ReadFile for a file of the last release, and for a file that the release
+// does not have.
 func TestFileReturnsTheReleasedContent(t *testing.T) {
 	commit, err := released.Commit(repository)
 	if err != nil {
@@ -102,11 +102,11 @@ func TestFileReturnsTheReleasedContent(t *testing.T) {
 		}
 		t.Skip("this checkout is a shallow one, without the last release")
 	}
-	raw, err := released.File(t.Context(), repository, commit, "go.mod")
+	raw, err := released.ReadFile(t.Context(), repository, commit, "go.mod")
 	if err != nil || !strings.HasPrefix(string(raw), "module ") {
 		t.Errorf("File(go.mod) = %.20q, %v, want text that begins with module", raw, err)
 	}
-	if raw, err := released.File(t.Context(), repository, commit, "no/such/file"); !errors.Is(err, fs.ErrNotExist) {
+	if raw, err := released.ReadFile(t.Context(), repository, commit, "no/such/file"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("File(no/such/file) = %q, %v, want %v", raw, err, fs.ErrNotExist)
 	}
 }

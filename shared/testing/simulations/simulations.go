@@ -16,20 +16,20 @@ import (
 // VarFactor is the environment variable that multiplies the runs of every simulation: a number above 0, such as 4 or 0.1. Empty means 1.
 const VarFactor = "GATEWRIGHT_SIMULATIONS"
 
-// Racing reports whether the race detector is active. Tests on a single goroutine should do less work then.
-const Racing = maxUnderRace > 0
+// RaceEnabled reports whether the race detector is active. Tests on a single goroutine should do less work then.
+const RaceEnabled = maxUnderRace > 0
 
-// T is the part of *testing.T that Sequential needs.
+// T is the part of *testing.T that SkipUnderRace needs.
 type T interface {
 	Helper()
 	Skip(args ...any)
 }
 
-// Sequential skips a long test that runs on a single goroutine, if the race detector is active. The detector finds no
-// race in such a test, and makes it ten times slower. `make test` runs the test without the detector.
-func Sequential(t T) {
+// SkipUnderRace skips a long test that runs on a single goroutine, if the race detector is active. The detector finds
+// no race in such a test, and makes it ten times slower. `make test` runs the test without the detector.
+func SkipUnderRace(t T) {
 	t.Helper()
-	if Racing {
+	if RaceEnabled {
 		t.Skip("everything happens on one goroutine: make test runs it")
 	}
 }

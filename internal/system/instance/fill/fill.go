@@ -39,8 +39,8 @@ const workers = 16
 
 // Bucket describes the key bucket to create.
 type Bucket struct {
-	// Buckets is the path of the account's key buckets, /v1/accounts/{accountName}/key-buckets.
-	Buckets string
+	// BucketsPath is the path of the account's key buckets, /v1/accounts/{accountName}/key-buckets.
+	BucketsPath string
 	// Name is the name of the bucket.
 	Name string
 	// Consumers is the number of consumers of the bucket.
@@ -51,9 +51,9 @@ type Bucket struct {
 	Consumer func(n int) string
 }
 
-// Make creates the bucket in the data directory data. The account key needs permission to create it. After an error, a
-// part of the bucket can exist.
-func Make(ctx context.Context, data, accountKey string, b Bucket) (err error) {
+// CreateBucket creates the bucket in the data directory data. The account key needs permission to create it. After an
+// error, a part of the bucket can exist.
+func CreateBucket(ctx context.Context, data, accountKey string, b Bucket) (err error) {
 	engine, err := embedded.Open(ctx, embedded.Options{
 		Dir: filepath.Join(data, datadir.Engine),
 		FS:  unsynced{vfs.Default},
@@ -85,7 +85,7 @@ func Make(ctx context.Context, data, accountKey string, b Bucket) (err error) {
 		}
 		return nil
 	}
-	if err := create(ctx, b.Buckets, fmt.Sprintf(`{"name":%q}`, b.Name)); err != nil {
+	if err := create(ctx, b.BucketsPath, fmt.Sprintf(`{"name":%q}`, b.Name)); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -94,7 +94,7 @@ func Make(ctx context.Context, data, accountKey string, b Bucket) (err error) {
 		if ctx.Err() != nil {
 			break // one request has failed
 		}
-		group.Go(func() error { return create(ctx, b.Buckets+"/"+b.Name+"/consumers", b.Consumer(n)) })
+		group.Go(func() error { return create(ctx, b.BucketsPath+"/"+b.Name+"/consumers", b.Consumer(n)) })
 	}
 	return group.Wait()
 }

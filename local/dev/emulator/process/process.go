@@ -23,7 +23,7 @@ import (
 // eventsFile is the file descriptor to which the S3 server writes its events.
 const eventsFile = 3
 
-var errCommand = errors.New(emulator.Program + " is started by `make run-lambda` and by tests: its commands are " +
+var errCommand = errors.New(emulator.ProgramName + " is started by `make run-lambda` and by tests: its commands are " +
 	emulator.S3ServerCommand + " and " + emulator.IndexStreamCommand + " FILE")
 
 // IsCommand reports whether the arguments of a program, without its name, begin with a command of this program. A test

@@ -41,7 +41,7 @@ func (h Header) claim() string {
 
 // Signed returns the header with the installation's signature.
 func (h Header) Signed(key ed25519.PrivateKey) Header {
-	h.PublicKey = PublicOf(key).String()
+	h.PublicKey = PublicKeyOf(key).String()
 	h.Signature = File.Sign(key, h.Account, h.Last, h.claim())
 	return h
 }

@@ -69,8 +69,8 @@ func (k TextKind) Sign(key ed25519.PrivateKey, accountID string, seq int64, hash
 // PublicKey is the public half of an installation's signing key.
 type PublicKey ed25519.PublicKey
 
-// PublicOf returns the public half of a key.
-func PublicOf(key ed25519.PrivateKey) PublicKey {
+// PublicKeyOf returns the public half of a key.
+func PublicKeyOf(key ed25519.PrivateKey) PublicKey {
 	return PublicKey(key[ed25519.PrivateKeySize-ed25519.PublicKeySize:])
 }
 

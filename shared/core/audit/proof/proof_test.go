@@ -79,7 +79,7 @@ func TestExportOfOlderReleaseVerifies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := proof.VerifyFile(bytes.NewReader(golden), proof.PublicOf(key), "acme", proof.Commitment{})
+	r, err := proof.VerifyFile(bytes.NewReader(golden), proof.PublicKeyOf(key), "acme", proof.Commitment{})
 	if err != nil || r.Break != "" || r.Records() != 3 {
 		t.Errorf("VerifyFile(golden file) = %+v, %v, want 3 records and no break", r, err)
 	}
@@ -116,14 +116,14 @@ func TestChangedLinkIsDetected(t *testing.T) {
 		if field.Name != "Hash" && field.Name != "Signature" && l.Digest(account) == valid.Hash {
 			t.Errorf("Digest() with another %s is the same, want another hash", field.Name)
 		}
-		if s := proof.PublicOf(key).CheckLink(account, l); s.Problem == "" {
+		if s := proof.PublicKeyOf(key).CheckLink(account, l); s.Problem == "" {
 			t.Errorf("CheckLink() with another %s finds no problem, want one", field.Name)
 		}
 	}
-	public := proof.PublicOf(key)
+	public := proof.PublicKeyOf(key)
 	for name, s := range map[string]proof.CheckedLink{
 		"a link of another account":      public.CheckLink("acct_2", valid),
-		"a link of another installation": proof.PublicOf(testKey(2)).CheckLink(account, valid),
+		"a link of another installation": proof.PublicKeyOf(testKey(2)).CheckLink(account, valid),
 		"a link signed as a head": public.CheckLink(account,
 			withSignature(valid, proof.Head.Sign(key, account, valid.Seq, valid.Hash))),
 		"a link with the signature of another link": public.CheckLink(account,
@@ -164,7 +164,7 @@ func TestChangedHeaderIsDetected(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := proof.VerifyFile(&b, proof.PublicOf(key), h.Account, proof.Commitment{}); err == nil &&
+		if r, err := proof.VerifyFile(&b, proof.PublicKeyOf(key), h.Account, proof.Commitment{}); err == nil &&
 			!strings.HasPrefix(r.Break, "the first line was altered") {
 			t.Errorf("VerifyFile() with another %s in the header = %+v, want an error or an altered first line", field.Name, r)
 		}
@@ -246,7 +246,7 @@ func TestChangedExportIsReported(t *testing.T) {
 		for _, l := range tt.lines {
 			b.WriteString(exportLine(t, l))
 		}
-		r, err := proof.VerifyFile(strings.NewReader(b.String()), proof.PublicOf(key), "acme", tt.expected)
+		r, err := proof.VerifyFile(strings.NewReader(b.String()), proof.PublicKeyOf(key), "acme", tt.expected)
 		if err != nil || (tt.want == "") != (r.Break == "") || !strings.HasPrefix(r.Break, tt.want) {
 			t.Errorf("%s: VerifyFile() = %+v, %v, want a break that begins with %q (no break if it is empty)",
 				tt.name, r, err, tt.want)
@@ -261,12 +261,16 @@ func TestExpiredRecordCannotBeRemovedFromExport(t *testing.T) {
 	key := testKey(1)
 	links := chainExpiringAt(key, account, exportedOn.Unix()-1)
 	full := exportFile(t, header(key, links), links)
-	if r, err := proof.VerifyFile(strings.NewReader(full), proof.PublicOf(key), "acme", proof.Commitment{}); err != nil ||
+	if r, err := proof.VerifyFile(
+		strings.NewReader(full), proof.PublicKeyOf(key), "acme", proof.Commitment{},
+	); err != nil ||
 		r.Break != "" {
 		t.Errorf("VerifyFile() of the unchanged export = %+v, %v, want no break", r, err)
 	}
 	cut := strings.Replace(full, exportLine(t, links[0]), "", 1)
-	if r, err := proof.VerifyFile(strings.NewReader(cut), proof.PublicOf(key), "acme", proof.Commitment{}); err != nil ||
+	if r, err := proof.VerifyFile(
+		strings.NewReader(cut), proof.PublicKeyOf(key), "acme", proof.Commitment{},
+	); err != nil ||
 		!strings.HasPrefix(r.Break, "record 1 was removed") {
 		t.Errorf("VerifyFile() without the first record = %+v, %v, want the break %q", r, err, "record 1 was removed")
 	}

@@ -59,7 +59,7 @@ func (fx *fixture) fillChain(n int, span time.Duration) {
 // TestListCostIsIndependentOfChainLength checks the maximum cost of a list, in calls to the database and read units,
 // for few and for many records. The first page must cost the same for both, up to 2 read units.
 func TestListCostIsIndependentOfChainLength(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	const few = 1_000
 	many := 20_000
 	if simulations.Runs(1) > 1 { // only in `make simulations`
@@ -135,7 +135,7 @@ func TestListCostIsIndependentOfChainLength(t *testing.T) {
 // nearly all records match, and with a filter that only a few distant records match.
 // A filter must not make the lists of all pages cost more than twice as much.
 func TestFilteredListReadsBusyMinuteOnce(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	const many, few = 4_000, 10
 	fx := newFixture(t)
 	fx.fillChain(many, 50*time.Second)

@@ -111,7 +111,7 @@ func TestListWhileChainGrows(t *testing.T) {
 // TestPendingRecordsAreReadOnce lists a page of many pending records while some of them are chained. The page
 // must have no record twice, its total must be exact, and the pending records must be read only once.
 func TestPendingRecordsAreReadOnce(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	const all, chained = 2_000, 400
 	for name, f := range map[string]trail.Filter{
 		"all": {}, "records of an action": {Action: "key-bucket.create"},

@@ -90,5 +90,5 @@ func (t *Trail) PublicKey(ctx context.Context) (proof.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return proof.PublicOf(key), nil
+	return proof.PublicKeyOf(key), nil
 }

@@ -70,7 +70,7 @@ func describe(f trail.Filter) string {
 // TestListMatchesRecords compares lists with a simple search, while a random part of the
 // records is chained. The lists have random combinations of filters, bounds and pages.
 func TestListMatchesRecords(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	for seed := range uint64(simulations.Runs(3)) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		fx := newFixture(t)

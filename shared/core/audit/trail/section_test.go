@@ -74,7 +74,7 @@ func (fx *fixture) verifyExport(file string) proof.Report {
 // TestExportBySections checks that an export by sections equals the file of an export in one part, for any size of
 // sections. It must have all records that were chained when the export began, and no record that was chained later.
 func TestExportBySections(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	for seed := range uint64(simulations.Runs(20)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		fx := newFixture(t)

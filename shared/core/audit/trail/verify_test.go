@@ -196,7 +196,7 @@ func TestResetChainIsDetectedByCommitment(t *testing.T) {
 // TestExpiredRecordsAreNoBreak checks at many times that the chain verifies without its expired records, and that a
 // removal of the oldest remaining record is detected.
 func TestExpiredRecordsAreNoBreak(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	for seed := range uint64(simulations.Runs(15)) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		fx := newFixture(t)
@@ -326,7 +326,7 @@ func TestExportVerifiesAnywhere(t *testing.T) {
 // TestExportIsVerifiedByteForByte checks that a file with one changed byte, with a duplicate or additional
 // field, or with another JSON form of a text is refused, because JSON parsers read such files differently.
 func TestExportIsVerifiedByteForByte(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	fx, _ := newChain(t, 2)
 	key, err := fx.PublicKey(t.Context())
 	if err != nil {

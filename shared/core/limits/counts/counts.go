@@ -270,8 +270,8 @@ func (c *Counts) CheckCapacity(
 	}, nil
 }
 
-// IsRefusal reports whether an error is a Forbidden fault, such as Reserve's refusal for a Total limit.
-func IsRefusal(err error) bool { return fault.Is(err, fault.Forbidden) }
+// IsForbidden reports whether an error is a Forbidden fault, such as Reserve's refusal for a Total limit.
+func IsForbidden(err error) bool { return fault.Is(err, fault.Forbidden) }
 
 // valueTTL is how long a value is used before it is read again.
 const valueTTL = 30 * time.Second

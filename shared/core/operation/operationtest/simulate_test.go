@@ -17,7 +17,7 @@ func threeStepsScenario() Scenario {
 	return Scenario{
 		Definitions: func(*Worker) []operation.Definition { return []operation.Definition{countingDefinition(inResult)} },
 		Setup: func(ctx context.Context, w *Worker) error {
-			return w.Table.Commit(ctx, operation.Begin(operation.Start{ID: "op", Kind: "three"}, w.Now()))
+			return w.Table.Commit(ctx, operation.Create(operation.Start{ID: "op", Kind: "three"}, w.Now()))
 		},
 	}
 }
@@ -96,7 +96,7 @@ func corruptions() map[string]func(*Scenario) {
 		"a request that took effect is reported as refused": func(s *Scenario) {
 			s.Setup = func(context.Context, *Worker) error { return nil }
 			s.Request = func(ctx context.Context, w *Worker) error {
-				err := w.Table.Commit(ctx, operation.Begin(operation.Start{ID: "op", Kind: "three"}, w.Now()))
+				err := w.Table.Commit(ctx, operation.Create(operation.Start{ID: "op", Kind: "three"}, w.Now()))
 				if fault.Is(err, fault.DatabaseUnavailable) {
 					return fault.New(fault.Throttled, "Repeat it.")
 				}
@@ -139,8 +139,8 @@ func assumeSnapshot(s *Scenario) {
 	}
 	s.Setup = func(ctx context.Context, w *Worker) error {
 		return w.Table.Commit(ctx,
-			operation.Begin(operation.Start{ID: "op", Kind: "three"}, w.Now()),
-			operation.Begin(operation.Start{ID: "op2", Kind: "three"}, w.Now()))
+			operation.Create(operation.Start{ID: "op", Kind: "three"}, w.Now()),
+			operation.Create(operation.Start{ID: "op2", Kind: "three"}, w.Now()))
 	}
 }
 

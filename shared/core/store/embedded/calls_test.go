@@ -108,7 +108,7 @@ func TestCloseUnderCalls(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Close() during calls = %v, want success", err)
 		}
-	case <-time.After(deadline.Long()):
+	case <-time.After(deadline.Timeout()):
 		stopped.Store(true)
 		t.Fatal("Close(), or a call during it, does not return, want all to return")
 	}

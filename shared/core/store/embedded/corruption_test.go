@@ -194,7 +194,7 @@ func corruptions(t *testing.T, fs *vfs.MemFS, perKind int, random *rand.Rand) (o
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
 	perKind := min(50, simulations.Runs(5))
-	if simulations.Racing { // the test has no concurrency
+	if simulations.RaceEnabled { // the test has no concurrency
 		perKind = 1
 	}
 	for _, h := range histories {

@@ -70,7 +70,7 @@ func (i *interrupter) acknowledge() {
 // start. No start may be refused, and each start must find all acknowledged data.
 func TestInterruptedStoreStarts(t *testing.T) {
 	seeds := simulations.Runs(10)
-	if simulations.Racing { // the test looks for lost data, not for races
+	if simulations.RaceEnabled { // the test looks for lost data, not for races
 		seeds = 2
 	}
 	for seed := range seeds {

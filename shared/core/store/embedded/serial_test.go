@@ -192,7 +192,7 @@ func TestFeedIsASerialHistory(t *testing.T) {
 				var last uint64
 				if len(history) > 0 {
 					last = history[len(history)-1].Seq
-					ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
+					ctx, cancel := context.WithTimeout(t.Context(), deadline.Timeout())
 					// all can have more changes than history, because the housekeeping already runs.
 					all, err := fx.engine.Changes(ctx, 0, 1<<20)
 					cancel()

@@ -15,11 +15,11 @@ import (
 
 // These are the kinds of Event.
 const (
-	// Rotated is a rotation. It is recorded when the rotation begins.
-	Rotated = "rotation"
-	// Wrapped means that a second KMS key was added. Unwrapped means that the first KMS key was removed.
-	Wrapped   = "kms-key-added"
-	Unwrapped = "kms-key-alone"
+	// KeyRotated is a rotation. It is recorded when the rotation begins.
+	KeyRotated = "rotation"
+	// KMSKeyAdded means that a second KMS key was added. KMSKeyRemoved means that the first KMS key was removed.
+	KMSKeyAdded   = "kms-key-added"
+	KMSKeyRemoved = "kms-key-alone"
 )
 
 // maxHistory is the maximum number of events that History returns. maxBy is the maximum length of an event's By, in bytes.

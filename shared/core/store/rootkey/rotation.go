@@ -73,7 +73,7 @@ func (s *Source) Begin(ctx context.Context, operation, by string) ([]store.Write
 		return nil, err
 	}
 	now := store.Instant(s.keys.now())
-	e := Event{Kind: Rotated, By: printableName(by), Number: next.Number, BeganOn: now}
+	e := Event{Kind: KeyRotated, By: printableName(by), Number: next.Number, BeganOn: now}
 	if e.From, err = current.Fingerprint(); err == nil {
 		e.To, err = successor.Fingerprint()
 	}

@@ -222,8 +222,8 @@ func TestHistoryIsSortedByTime(t *testing.T) {
 		rootkey.Initiator{At: storetest.Epoch.Truncate(time.Second).Add(500 * time.Millisecond)}); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := rootkey.History(t.Context(), table); err != nil || len(h) != 2 || h[0].Kind != rootkey.Unwrapped {
-		t.Errorf("History() = %+v, %v, want 2 events, the first of the kind %v", h, err, rootkey.Unwrapped)
+	if h, err := rootkey.History(t.Context(), table); err != nil || len(h) != 2 || h[0].Kind != rootkey.KMSKeyRemoved {
+		t.Errorf("History() = %+v, %v, want 2 events, the first of the kind %v", h, err, rootkey.KMSKeyRemoved)
 	}
 }
 

@@ -69,7 +69,7 @@ func wrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, tab
 	if after.WrappedAlternate, err = wrap(ctx, client, toID, key); err != nil {
 		return err
 	}
-	return table.Commit(ctx, r.replaceWith(after, true), by.event(Wrapped, r.Number, keyID, toID))
+	return table.Commit(ctx, r.replaceWith(after, true), by.event(KMSKeyAdded, r.Number, keyID, toID))
 }
 
 // WrapOnly removes the first KMS key, so that only the second KMS key, toID, wraps the root key. It can be repeated.
@@ -98,7 +98,7 @@ func wrapOnly(ctx context.Context, client EncryptClient, toID string, table *sto
 	}
 	after := r
 	after.Wrapped, after.WrappedAlternate = r.WrappedAlternate, nil
-	return table.Commit(ctx, r.replaceWith(after, true), by.event(Unwrapped, r.Number, "", toID))
+	return table.Commit(ctx, r.replaceWith(after, true), by.event(KMSKeyRemoved, r.Number, "", toID))
 }
 
 // keyIDOf returns the id of a KMS key from its id or ARN.

@@ -82,11 +82,11 @@ func TestChangeOfKMSKey(t *testing.T) {
 	if err != nil || len(h) != 2 {
 		t.Fatalf("History() = %+v, %v, want 2 events", h, err)
 	}
-	if h[0].Kind != rootkey.Unwrapped || h[0].To != "new" {
-		t.Errorf("last event = %+v, want kind %v to new", h[0], rootkey.Unwrapped)
+	if h[0].Kind != rootkey.KMSKeyRemoved || h[0].To != "new" {
+		t.Errorf("last event = %+v, want kind %v to new", h[0], rootkey.KMSKeyRemoved)
 	}
-	if h[1].Kind != rootkey.Wrapped || h[1].From != "old" || h[1].To != "new" {
-		t.Errorf("first event = %+v, want kind %v from old to new", h[1], rootkey.Wrapped)
+	if h[1].Kind != rootkey.KMSKeyAdded || h[1].From != "old" || h[1].To != "new" {
+		t.Errorf("first event = %+v, want kind %v from old to new", h[1], rootkey.KMSKeyAdded)
 	}
 	if h[1].By != "auditor" || h[1].Number != 1 {
 		t.Errorf("first event = %+v, want number 1 by auditor", h[1])

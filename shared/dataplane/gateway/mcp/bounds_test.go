@@ -71,16 +71,16 @@ func TestTargetLengthIsLimited(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", maxTargetBytes)
 	for _, test := range [][2]string{
-		{"/" + long[:framing.MaxPathBytes], ""},
+		{"/" + long[:framing.DefaultMaxPathBytes], ""},
 		{"/a", long},
-		{"/" + long[:framing.MaxPathBytes-1], long[:maxTargetBytes-framing.MaxPathBytes+1]},
+		{"/" + long[:framing.DefaultMaxPathBytes-1], long[:maxTargetBytes-framing.DefaultMaxPathBytes+1]},
 	} {
 		c := &caller{server: &Server{}}
 		if err := c.setTarget(&pipeline.Exchange{}, test[0], test[1]); err == nil {
 			t.Errorf("setTarget(path of %d bytes, query of %d bytes) = nil, want an error", len(test[0]), len(test[1]))
 		}
 	}
-	path, query := "/"+long[:framing.MaxPathBytes-1], long[:maxTargetBytes-framing.MaxPathBytes]
+	path, query := "/"+long[:framing.DefaultMaxPathBytes-1], long[:maxTargetBytes-framing.DefaultMaxPathBytes]
 	if err := (&caller{server: &Server{}}).setTarget(&pipeline.Exchange{}, path, query); err != nil {
 		t.Errorf("setTarget(path of %d bytes, query of %d bytes) error = %v, want none", len(path), len(query), err)
 	}

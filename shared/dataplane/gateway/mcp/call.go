@@ -179,8 +179,8 @@ func (c *caller) fill(x *pipeline.Exchange, arguments map[string]json.RawMessage
 
 // setTarget sets the path and query of a request.
 func (c *caller) setTarget(x *pipeline.Exchange, path, query string) error {
-	if len(path) > framing.MaxPathBytes { // clients' own paths have the same limit
-		return sharedmcp.Invalid("Send shorter arguments: the path is over %d bytes.", framing.MaxPathBytes)
+	if len(path) > framing.DefaultMaxPathBytes { // clients' own paths have the same limit
+		return sharedmcp.Invalid("Send shorter arguments: the path is over %d bytes.", framing.DefaultMaxPathBytes)
 	}
 	if len(path)+len(query) > maxTargetBytes {
 		return sharedmcp.Invalid("Send shorter arguments: path and query are over %d bytes together.", maxTargetBytes)

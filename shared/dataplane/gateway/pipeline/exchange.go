@@ -74,8 +74,9 @@ type Exchange struct {
 	// Admit is called after all policies have let the request through and before the
 	// handler. It can be nil. If it returns a response, the handler is not called.
 	Admit func() *http.Response
-	// Streaming is called before the handler. It can be nil. After the call, the body may be read while the response is written.
-	Streaming func()
+	// EnableStreaming is called before the handler. It can be nil. After the call, the body may be read while the response
+	// is written.
+	EnableStreaming func()
 	// Informational sends a 1xx response to the client before the final one. It is nil if the client does not support that.
 	Informational func(status int, header http.Header)
 	// GraphQL is the body as GraphQL policies have read it, nil before that.

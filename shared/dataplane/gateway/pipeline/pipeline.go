@@ -98,8 +98,8 @@ func (r *Route) Run(x *Exchange) *http.Response {
 		x.callOnResponse(response, false)
 		return x.ApplyResponseFields(response)
 	}
-	if x.Streaming != nil {
-		x.Streaming()
+	if x.EnableStreaming != nil {
+		x.EnableStreaming()
 	}
 	var start time.Time
 	if x.Now != nil {

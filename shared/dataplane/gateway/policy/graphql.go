@@ -156,7 +156,7 @@ func isHarmlessQuery(raw string) bool {
 
 // refuseGraphQL returns a response with GraphQL errors (contract 4.4: 400, and application/json).
 func refuseGraphQL(e *graphql.Error) *http.Response {
-	body := e.Body()
+	body := e.Response()
 	return &http.Response{
 		StatusCode: http.StatusBadRequest,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

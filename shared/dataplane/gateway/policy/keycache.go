@@ -21,7 +21,7 @@ type Keys interface {
 	// Verify returns the owner of a key. If the key is not valid in the bucket, the error is a fault
 	// of the kind fault.Unauthenticated. If no key is valid in the bucket, the fault has a cause,
 	// which is logged for the operator. Any other error means that the key could not be verified.
-	Verify(ctx context.Context, in BucketRef, key string) (Identity, error)
+	Verify(ctx context.Context, in BucketRef, key string) (KeyOwner, error)
 }
 
 // BucketRef is the bucket whose keys a route accepts.
@@ -34,8 +34,8 @@ type BucketRef struct {
 	Project, Environment string
 }
 
-// Identity is the owner of a key.
-type Identity struct {
+// KeyOwner is the owner of a key.
+type KeyOwner struct {
 	// Sub is the consumer's name.
 	Sub string
 	// Data is the consumer's metadata, a JSON object, or nil.

@@ -16,9 +16,9 @@ import (
 )
 
 // keysFunc is a function that implements Keys.
-type keysFunc func(ctx context.Context, in BucketRef, key string) (Identity, error)
+type keysFunc func(ctx context.Context, in BucketRef, key string) (KeyOwner, error)
 
-func (f keysFunc) Verify(ctx context.Context, in BucketRef, key string) (Identity, error) {
+func (f keysFunc) Verify(ctx context.Context, in BucketRef, key string) (KeyOwner, error) {
 	return f(ctx, in, key)
 }
 
@@ -44,14 +44,14 @@ func TestResultIsCachedFromTheStartOfTheLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lookups := 0
 		revoked := false
-		c, b := newCache(func(context.Context, BucketRef, string) (Identity, error) {
+		c, b := newCache(func(context.Context, BucketRef, string) (KeyOwner, error) {
 			lookups++
 			known := !revoked
 			time.Sleep(4 * time.Second) // the result is from the start of the look-up
 			if !known {
-				return Identity{}, errUnknown
+				return KeyOwner{}, errUnknown
 			}
-			return Identity{Sub: "acme"}, nil
+			return KeyOwner{Sub: "acme"}, nil
 		}, 100)
 		started := time.Now()
 		if user := mustCheck(t, c, b, "key", time.Minute); user == nil || user.Sub != "acme" {
@@ -92,12 +92,12 @@ func TestCachedKeyExpiresAtItsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		expiry := time.Now().Add(20 * time.Second)
 		lookups := 0
-		c, b := newCache(func(context.Context, BucketRef, string) (Identity, error) {
+		c, b := newCache(func(context.Context, BucketRef, string) (KeyOwner, error) {
 			lookups++
 			if !time.Now().Before(expiry) {
-				return Identity{}, errUnknown
+				return KeyOwner{}, errUnknown
 			}
-			return Identity{Sub: "acme", ExpiresOn: &expiry}, nil
+			return KeyOwner{Sub: "acme", ExpiresOn: &expiry}, nil
 		}, 100)
 		if mustCheck(t, c, b, "key", time.Minute) == nil {
 			t.Fatal("check(key) before its expiry = nil, want a user")
@@ -126,12 +126,12 @@ func TestRefusalIsCachedBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lookups := 0
 		known := false
-		c, b := newCache(func(context.Context, BucketRef, string) (Identity, error) {
+		c, b := newCache(func(context.Context, BucketRef, string) (KeyOwner, error) {
 			lookups++
 			if !known {
-				return Identity{}, errUnknown
+				return KeyOwner{}, errUnknown
 			}
-			return Identity{Sub: "acme"}, nil
+			return KeyOwner{Sub: "acme"}, nil
 		}, 100)
 		for range 3 {
 			if mustCheck(t, c, b, "key", time.Minute) != nil {
@@ -152,11 +152,11 @@ func TestRefusalIsCachedBriefly(t *testing.T) {
 func TestFailedLookupIsNotCached(t *testing.T) {
 	broken := errors.New("the table can't be reached")
 	fails := true
-	c, b := newCache(func(context.Context, BucketRef, string) (Identity, error) {
+	c, b := newCache(func(context.Context, BucketRef, string) (KeyOwner, error) {
 		if fails {
-			return Identity{}, broken
+			return KeyOwner{}, broken
 		}
-		return Identity{Sub: "acme"}, nil
+		return KeyOwner{Sub: "acme"}, nil
 	}, 100)
 	if user, err := c.check(t.Context(), b, "key", time.Minute); !errors.Is(err, broken) || user != nil {
 		t.Errorf("check(key) with a failing look-up = %v, %v, want no user and %v", user, err, broken)
@@ -170,13 +170,13 @@ func TestFailedLookupIsNotCached(t *testing.T) {
 func TestConcurrentRequestsShareALookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lookups atomic.Int32
-		c, b := newCache(func(ctx context.Context, _ BucketRef, _ string) (Identity, error) {
+		c, b := newCache(func(ctx context.Context, _ BucketRef, _ string) (KeyOwner, error) {
 			lookups.Add(1)
 			select {
 			case <-time.After(time.Second):
-				return Identity{Sub: "acme"}, nil
+				return KeyOwner{Sub: "acme"}, nil
 			case <-ctx.Done():
-				return Identity{}, ctx.Err()
+				return KeyOwner{}, ctx.Err()
 			}
 		}, 100)
 		// The client that started the look-up disconnects before the result. The other clients still receive it.
@@ -205,9 +205,9 @@ func TestConcurrentRequestsShareALookup(t *testing.T) {
 
 func TestLookupTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, b := newCache(func(ctx context.Context, _ BucketRef, _ string) (Identity, error) {
+		c, b := newCache(func(ctx context.Context, _ BucketRef, _ string) (KeyOwner, error) {
 			<-ctx.Done()
-			return Identity{}, ctx.Err()
+			return KeyOwner{}, ctx.Err()
 		}, 100)
 		start := time.Now()
 		if _, err := c.check(t.Context(), b, "key", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
@@ -220,11 +220,11 @@ func TestLookupTimesOut(t *testing.T) {
 }
 
 func TestBucketsDoNotShareKeys(t *testing.T) {
-	c, _ := newCache(func(_ context.Context, in BucketRef, key string) (Identity, error) {
+	c, _ := newCache(func(_ context.Context, in BucketRef, key string) (KeyOwner, error) {
 		if in.Name == "mine" && key == "key" {
-			return Identity{Sub: "acme"}, nil
+			return KeyOwner{Sub: "acme"}, nil
 		}
-		return Identity{}, errUnknown
+		return KeyOwner{}, errUnknown
 	}, 100)
 	first, second := c.bucket(BucketRef{AccountID: "a1", Name: "mine"}),
 		c.bucket(BucketRef{AccountID: "a1", Name: "yours"})
@@ -244,12 +244,12 @@ func TestBucketsDoNotShareKeys(t *testing.T) {
 // that the cache has at most its capacity of valid and of invalid keys.
 func TestInvalidKeysDoNotEvictValidKeys(t *testing.T) {
 	lookups := map[string]int{}
-	c, b := newCache(func(_ context.Context, _ BucketRef, key string) (Identity, error) {
+	c, b := newCache(func(_ context.Context, _ BucketRef, key string) (KeyOwner, error) {
 		lookups[key]++
 		if strings.HasPrefix(key, "real") {
-			return Identity{Sub: key}, nil
+			return KeyOwner{Sub: key}, nil
 		}
-		return Identity{}, errUnknown
+		return KeyOwner{}, errUnknown
 	}, cacheShards*4)
 	_ = mustCheck(t, c, b, "real", time.Minute)
 	for i := range 5000 {
@@ -272,7 +272,7 @@ func TestInvalidKeysDoNotEvictValidKeys(t *testing.T) {
 }
 
 func TestKeysAreCachedAsHashes(t *testing.T) {
-	c, b := newCache(func(context.Context, BucketRef, string) (Identity, error) { return Identity{Sub: "acme"}, nil }, 100)
+	c, b := newCache(func(context.Context, BucketRef, string) (KeyOwner, error) { return KeyOwner{Sub: "acme"}, nil }, 100)
 	_ = mustCheck(t, c, b, "the-secret-key", time.Minute)
 	cached := 0
 	for i := range c.shards {
@@ -289,8 +289,8 @@ func TestKeysAreCachedAsHashes(t *testing.T) {
 }
 
 func BenchmarkCheck(b *testing.B) {
-	c, bk := newCache(func(context.Context, BucketRef, string) (Identity, error) {
-		return Identity{Sub: "acme"}, nil
+	c, bk := newCache(func(context.Context, BucketRef, string) (KeyOwner, error) {
+		return KeyOwner{Sub: "acme"}, nil
 	}, 1000)
 	key := "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_01234567"
 	b.ReportAllocs()

@@ -7,7 +7,7 @@
 // Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
 // client certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated
 // request is counted once) and amount.go (units that a response reports). Interfaces to the installation
-// are declared where they are used: Keys, Allowances, Clients, Subscriptions, Quotas and Operations.
+// are declared where they are used: Keys, Allowances, Clients, SubscriptionReader, Quotas and Operations.
 //
 // The policies for GraphQL routes begin in graphql.go, which reads requests for all of
 // them: graphqlcost.go, graphqlintrospection.go, graphqlfilter.go and graphqlanalytics.go.
@@ -41,8 +41,8 @@ type Setup struct {
 	Allowances Allowances
 	// ClientVerifier verifies client certificates; nil trusts no certificate.
 	ClientVerifier ClientVerifier
-	// Subscriptions and Quotas are for quota-inbound. If they are nil, requests can't be counted.
-	Subscriptions Subscriptions
+	// SubscriptionReader and Quotas are for quota-inbound. If they are nil, requests can't be counted.
+	Subscriptions SubscriptionReader
 	Quotas        Quotas
 	// Documents caches results for GraphQL documents, nil for no cache.
 	Documents *graphql.Cache

@@ -20,8 +20,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// Subscriptions looks up the subscriptions of customers; shared/resource/metering implements it.
-type Subscriptions interface {
+// SubscriptionReader looks up the subscriptions of customers; shared/resource/metering implements it.
+type SubscriptionReader interface {
 	// CustomerState returns the current state of a customer of a metering bucket. It is called for each request,
 	// so it must have a cache. For a customer without a subscription, and for a bucket of another account, the
 	// error is a fault of the kind fault.NotFound. Any other error means that the state is unknown.
@@ -83,7 +83,7 @@ type quota struct {
 	usesIdempotencyKeys bool // whether repeats with an Idempotency-Key are counted once
 	readsBodies         bool // whether it reads the bodies of responses
 
-	subscriptions Subscriptions
+	subscriptions SubscriptionReader
 	quotas        Quotas
 	log           *slog.Logger
 	metrics       bool

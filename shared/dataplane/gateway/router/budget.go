@@ -24,7 +24,7 @@ func (b *budget) countPattern(path string) error {
 		return overTotalBudget("patterns", b.patterns, "Write routes as OpenAPI paths, or divide the project.")
 	case len(path) > project.MaxPatternBytes:
 		return overBudget("pattern", len(path), "Shorten it, or write several routes.")
-	case b.steps > project.MaxPatternsSteps:
+	case b.steps > project.MaxTotalPatternSteps:
 		return overTotalBudget("all pattern steps", b.steps, "Write routes as OpenAPI paths, or divide the project.")
 	}
 	return nil
@@ -38,12 +38,12 @@ func (b *budget) addSteps(normalized string) error {
 		return err
 	}
 	// A pattern that is refused adds at most MaxPatternSteps. So Add still checks some further patterns and returns
-	// their problems, until the sum is over MaxPatternsSteps.
+	// their problems, until the sum is over MaxTotalPatternSteps.
 	b.steps += min(steps, project.MaxPatternSteps)
 	switch {
 	case steps > project.MaxPatternSteps:
 		return overBudget("pattern steps", steps, "Shorten it, and repeat less: {1000} counts as a thousand.")
-	case b.steps > project.MaxPatternsSteps:
+	case b.steps > project.MaxTotalPatternSteps:
 		return overTotalBudget("all pattern steps", b.steps, "Write routes as OpenAPI paths, or divide the project.")
 	}
 	return nil

@@ -197,12 +197,12 @@ func (r *Router) Allowed(path string) []string {
 // HasParam reports whether a path that Add accepts has a parameter of that
 // name. The unnamed groups of a URL pattern are called "0", "1" and so on.
 func HasParam(path string, mode project.PathMode, name string) bool {
-	return ParamsOf(path, mode)(name)
+	return ParamChecker(path, mode)(name)
 }
 
-// ParamsOf returns a function that reports the same as HasParam, for many names of one path. The first call of that
+// ParamChecker returns a function that reports the same as HasParam, for many names of one path. The first call of that
 // function parses the path.
-func ParamsOf(path string, mode project.PathMode) func(name string) bool {
+func ParamChecker(path string, mode project.PathMode) func(name string) bool {
 	parsed := sync.OnceValue(func() func(name string) bool {
 		if mode == project.URLPattern {
 			if len(path) > project.MaxPatternBytes {

@@ -327,7 +327,7 @@ func TestRedirectBodyIsNotAwaited(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r) // until the client disconnects
 			})
 			c := newClient(t, Options{})
-			ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
+			ctx, cancel := context.WithTimeout(t.Context(), deadline.Timeout())
 			response, err := c.Follow(newRequest(t, up+"/").WithContext(ctx))
 			if err != nil {
 				t.Fatalf("Follow() of a redirect with %s, sent %s: error = %v, want none", name, transportName, err)

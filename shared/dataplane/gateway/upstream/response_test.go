@@ -140,7 +140,7 @@ const responseHeaderBytes = 8 << 10
 // outcome, and the key of stricterCases if our client was stricter, "" otherwise. Any other difference fails the test.
 func compareWithTransport(t testing.TB, s script, server, client *tls.Config) (stricterCase string, got outcome) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline.Long())
+	ctx, cancel := context.WithTimeout(t.Context(), deadline.Timeout())
 	defer cancel()
 	newRequest := func(scheme, method string) *http.Request {
 		return (&http.Request{

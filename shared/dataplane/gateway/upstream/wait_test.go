@@ -31,7 +31,7 @@ func newDelayedServer(t *testing.T, http2 bool) *delayedServer {
 		select {
 		case <-s.release:
 		case <-r.Context().Done():
-		case <-time.After(deadline.Long()):
+		case <-time.After(deadline.Timeout()):
 		}
 		_, _ = io.WriteString(w, "answer")
 	}))

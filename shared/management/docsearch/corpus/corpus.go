@@ -24,12 +24,12 @@ import (
 const MaxPassageTokens = 110
 
 const (
-	// Docs is the folder of the pages.
-	Docs = "docs"
-	// OpenAPI is the file of the OpenAPI description.
-	OpenAPI = "functions/platform/openapi.json"
-	// Questions is the file with the known questions of each section.
-	Questions = "shared/management/docsearch/expansions.txt"
+	// DocsFolder is the folder of the pages.
+	DocsFolder = "docs"
+	// OpenAPIFile is the file of the OpenAPI description.
+	OpenAPIFile = "functions/platform/openapi.json"
+	// QuestionsFile is the file with the known questions of each section.
+	QuestionsFile = "shared/management/docsearch/expansions.txt"
 )
 
 // excludedPages are pages that the search must not find, because their content depends on the results of searches.
@@ -39,7 +39,7 @@ var excludedPages = []string{"docs/search-quality.md"}
 // the known questions for the passages. It returns an error if a section of a page has no question, or if a
 // question names no section. The same files have the same result.
 func Read(repository fs.FS) (docsearch.Content, error) {
-	pages, err := fs.Glob(repository, path.Join(Docs, "*.md"))
+	pages, err := fs.Glob(repository, path.Join(DocsFolder, "*.md"))
 	if err != nil {
 		return docsearch.Content{}, err
 	}
@@ -54,16 +54,16 @@ func Read(repository fs.FS) (docsearch.Content, error) {
 		}
 		content.Passages = append(content.Passages, Page(page, source)...)
 	}
-	document, err := fs.ReadFile(repository, OpenAPI)
+	document, err := fs.ReadFile(repository, OpenAPIFile)
 	if err != nil {
 		return docsearch.Content{}, err
 	}
 	operations, err := Operations(document)
 	if err != nil {
-		return docsearch.Content{}, fmt.Errorf("read %s: %w", OpenAPI, err)
+		return docsearch.Content{}, fmt.Errorf("read %s: %w", OpenAPIFile, err)
 	}
 	content.Passages = append(content.Passages, operations...)
-	questions, err := fs.ReadFile(repository, Questions)
+	questions, err := fs.ReadFile(repository, QuestionsFile)
 	if err != nil {
 		return docsearch.Content{}, err
 	}
@@ -72,15 +72,15 @@ func Read(repository fs.FS) (docsearch.Content, error) {
 	for _, q := range content.Questions {
 		hasQuestion[q.Section] = true
 		if !slices.ContainsFunc(content.Passages, func(p docsearch.Passage) bool { return p.Section() == q.Section }) {
-			return docsearch.Content{}, fmt.Errorf("%s has questions of %s, which is no section", Questions, q.Section)
+			return docsearch.Content{}, fmt.Errorf("%s has questions of %s, which is no section", QuestionsFile, q.Section)
 		}
 	}
 	for _, p := range content.Passages {
 		// Require questions for the sections of pages, because readers often use other words than
 		// the author. An operation needs none, because its summary describes it well enough.
-		if p.Path != OpenAPI && !hasQuestion[p.Section()] {
+		if p.Path != OpenAPIFile && !hasQuestion[p.Section()] {
 			return docsearch.Content{},
-				fmt.Errorf("%s has no question of %s: write one that it answers, in other words than the page's", Questions,
+				fmt.Errorf("%s has no question of %s: write one that it answers, in other words than the page's", QuestionsFile,
 					p.Section())
 		}
 	}

@@ -123,12 +123,12 @@ func TestOperations(t *testing.T) {
 	}
 	want := []docsearch.Passage{
 		{
-			Title: "API › Keys › Update a key", Path: corpus.OpenAPI, Anchor: "Keys_update",
+			Title: "API › Keys › Update a key", Path: corpus.OpenAPIFile, Anchor: "Keys_update",
 			Text: "Update a key: `PATCH /v1/keys/{id}`\nTakes a minute.\n" +
 				"`force` (query) | Does it anyway.\n`label` (body) | Its name.",
 		},
 		{
-			Title: "API › Keys › Delete a key", Path: corpus.OpenAPI, Anchor: "Keys_delete",
+			Title: "API › Keys › Delete a key", Path: corpus.OpenAPIFile, Anchor: "Keys_delete",
 			Text: "Delete a key: `DELETE /v1/keys/{id}`",
 		},
 	}
@@ -157,7 +157,7 @@ func TestRepositoryPassagesAreBounded(t *testing.T) {
 	}
 	for _, section := range []string{
 		"docs/README.md#", "docs/problems.md#conflict", "docs/api.md#safe-retries",
-		corpus.OpenAPI + "#ApiKeyConsumersService_rollKey",
+		corpus.OpenAPIFile + "#ApiKeyConsumersService_rollKey",
 	} {
 		if !sections[section] {
 			t.Errorf("section %s has no passage, want one", section)
@@ -171,9 +171,9 @@ func TestRepositoryPassagesAreBounded(t *testing.T) {
 func TestReadSplitsQuestionsAndRefusesMissingSections(t *testing.T) {
 	files := func(questions string) fstest.MapFS {
 		return fstest.MapFS{
-			"docs/keys.md":   {Data: []byte("# Keys\n\nText.\n")},
-			corpus.OpenAPI:   {Data: []byte("{}")},
-			corpus.Questions: {Data: []byte(questions)},
+			"docs/keys.md":       {Data: []byte("# Keys\n\nText.\n")},
+			corpus.OpenAPIFile:   {Data: []byte("{}")},
+			corpus.QuestionsFile: {Data: []byte(questions)},
 		}
 	}
 	content, err := corpus.Read(files("# docs/keys.md#\nWhat is a key? And what for?\nHow long is it?\n"))

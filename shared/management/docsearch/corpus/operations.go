@@ -83,7 +83,7 @@ func Operations(document []byte) ([]docsearch.Passage, error) {
 				}
 			}
 			title := strings.Join(append(append([]string{"API"}, op.Tags...), op.Summary), " › ")
-			all = append(all, pack(docsearch.Passage{Title: title, Path: OpenAPI, Anchor: op.ID}, blocks)...)
+			all = append(all, pack(docsearch.Passage{Title: title, Path: OpenAPIFile, Anchor: op.ID}, blocks)...)
 		}
 	}
 	return all, nil

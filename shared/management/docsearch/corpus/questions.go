@@ -72,9 +72,9 @@ func readQuestionFile(repository fs.FS, file string) (all []EvalQuestion, err er
 		q := EvalQuestion{Text: question}
 		for section := range strings.FieldsSeq(sections) {
 			if id, isOperation := strings.CutPrefix(section, "op:"); isOperation {
-				section = OpenAPI + "#" + id
+				section = OpenAPIFile + "#" + id
 			} else {
-				section = Docs + "/" + strings.Replace(section, "#", ".md#", 1)
+				section = DocsFolder + "/" + strings.Replace(section, "#", ".md#", 1)
 			}
 			q.Sections = append(q.Sections, section)
 		}

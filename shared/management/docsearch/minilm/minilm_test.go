@@ -74,7 +74,7 @@ func TestTokensMatchPublishedTokenizer(t *testing.T) {
 // TestVectorsMatchPublishedModel checks that quantizing the weights to 4 to 8 bits changes vectors only
 // slightly: for each text in testdata/vectors.json, the cosine of our vector and the published one is at least 0.99.
 func TestVectorsMatchPublishedModel(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	model, all := minilmtest.Model(t), texts(t)
 	var encoded map[string]string
 	readJSON(t, "testdata/vectors.json", &encoded) // vectors by the index of their texts

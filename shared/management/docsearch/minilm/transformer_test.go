@@ -15,7 +15,7 @@ import (
 // TestVectorsMatchNaiveImplementation compares the model with a plain implementation of its formulas,
 // in 64 bits and with weights that were not quantized. It does not need the published weights.
 func TestVectorsMatchNaiveImplementation(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	tensors := minilmtest.Tensors()
 	file, err := minilm.Convert(minilmtest.Safetensors(tensors), minilmtest.Vocabulary())
 	if err != nil {
@@ -170,7 +170,7 @@ func mean(x [][]float64) minilm.Vector {
 // TestConvertMakesTheSameBytes checks that Convert has the same result on every machine. If it
 // fails, run make docs-weights and make docs-index, and commit both files with the new digest.
 func TestConvertMakesTheSameBytes(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	const want = "9ef18c56350551df07696649b7fc08696c5f5e9a9c6c8d4904620cdbdc8979fd"
 	if got := fmt.Sprintf("%x", sha256.Sum256(minilmtest.Random(t))); got != want {
 		t.Errorf("the SHA-256 of Convert(random weights) = %s, want %s", got, want)
@@ -206,7 +206,7 @@ func TestInvalidWeightsAreRefused(t *testing.T) {
 
 // TestMissingTensorIsRefused checks that Convert refuses files without a tensor, and truncated files.
 func TestMissingTensorIsRefused(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	tensors := minilmtest.Tensors()
 	complete := minilmtest.Safetensors(tensors)
 	tests := []struct {

@@ -18,7 +18,7 @@ import (
 // TestRowsStayBelowMaxSize counts thousands of consumers, operations with many names, and latencies of all lengths, as
 // an attacker could send them. Calls with names beyond the capacity must count, too.
 func TestRowsStayBelowMaxSize(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	fx := newFixture(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -82,7 +82,7 @@ func TestRowsStayBelowMaxSize(t *testing.T) {
 // TestCollectorMemoryIsBounded checks the numbers of deployments, operations and single calls in memory after many of
 // them were counted without a write.
 func TestCollectorMemoryIsBounded(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	fx := newFixture(t)
 	c := fx.collector()

@@ -119,7 +119,7 @@ func TestOneOffNamesDoNotDisplaceFrequentNames(t *testing.T) {
 // TestBurstDoesNotDisplaceKnownNames checks that a name with occasional calls is kept, even if many other names occur
 // once after it.
 func TestBurstDoesNotDisplaceKnownNames(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	const known, callsEach, names = 60, 5, 30_000
 	fx, generator := newFixture(t), &nameGenerator{}
@@ -152,7 +152,7 @@ func TestBurstDoesNotDisplaceKnownNames(t *testing.T) {
 // TestSteadyNamesEventuallyDisplaceOldNames checks that a name with a few calls at a time displaces names that were
 // frequent earlier, although its count in each single write is smaller than theirs.
 func TestSteadyNamesEventuallyDisplaceOldNames(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	const oldNames, callsEach, writes, perWrite = maxOperations, 10, 20, 5
 	fx := newFixture(t)
@@ -325,7 +325,7 @@ func TestTrimIsDeterministic(t *testing.T) {
 // TestDeploymentDoesNotDisplaceNamesOfOthers counts many deployments with the maximum number of names, in turns with
 // another deployment. The names of that other deployment must be kept.
 func TestDeploymentDoesNotDisplaceNamesOfOthers(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	const deployments, operationsEach, callersEach, known, times = 300, 200, 1_000, 5, 10
 	fx, generator := newFixture(t), &nameGenerator{}
@@ -390,7 +390,7 @@ func TestCallersDoNotDisplaceOperations(t *testing.T) {
 // TestBusyIntervalsDoNotDisplaceOthers tests a row that is too large. Every second interval has too many names. The
 // other intervals must keep all of their names.
 func TestBusyIntervalsDoNotDisplaceOthers(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	const intervals, known = 12, 20
 	fx := newFixture(t)
@@ -438,7 +438,7 @@ func TestBusyIntervalsDoNotDisplaceOthers(t *testing.T) {
 
 // TestReportsSumBeforeTrimming checks that a report keeps a name whose counts are small in each row but large in sum.
 func TestReportsSumBeforeTrimming(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	const intervals = 12
 	fx, generator := newFixture(t), &nameGenerator{}

@@ -143,7 +143,7 @@ func TestExtremeLatencyDoesNotHideOthers(t *testing.T) {
 // TestCallersInMemoryAreBounded checks that the number of callers in memory is limited after many of them were counted
 // without a write, and that no call is lost.
 func TestCallersInMemoryAreBounded(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	fx := newFixture(t)
 	c := fx.collector()

@@ -120,7 +120,7 @@ func TestReportReadsFewItemsAtAllTimes(t *testing.T) {
 // TestMergedRowsStayBelowMaxSize merges many more callers and operations than a row can keep, at all times of a day,
 // while no rollup runs. It checks the sizes of rows and transactions, and that no call or operation is lost.
 func TestMergedRowsStayBelowMaxSize(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	const maxBytes, rounds, callsEach, deployments = 4 << 20, 16, 300, maxBatchRows + 1
 	fx := newFixture(t)

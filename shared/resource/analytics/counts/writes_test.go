@@ -33,7 +33,7 @@ func (r *sizeRecorder) Transact(ctx context.Context, token string, writes []stor
 // TestTransactionsStayBelowTableLimit checks that the largest transaction has at most 4 MB, DynamoDB's limit, while the
 // counts of 60 deployments are written. Each deployment has hundreds of callers with long names.
 func TestTransactionsStayBelowTableLimit(t *testing.T) {
-	simulations.Sequential(t)
+	simulations.SkipUnderRace(t)
 	t.Parallel()
 	const maxBytes, deployments, callers = 4 << 20, 60, 700
 	fx := newFixture(t)

@@ -19,7 +19,7 @@ import (
 
 // The variables of the AWS command line and its SDKs.
 const (
-	Region       = "AWS_REGION"
+	VarRegion    = "AWS_REGION"
 	AccessKeyID  = "AWS_ACCESS_KEY_ID"
 	SecretKey    = "AWS_SECRET_ACCESS_KEY" //nolint:gosec // G101: the variable's name
 	SessionToken = "AWS_SESSION_TOKEN"     //nolint:gosec // G101: the variable's name
@@ -52,7 +52,7 @@ func CommandLine(ctx context.Context, args ...string) (string, error) {
 
 // RegionOf returns the region of the environment. If the environment has none, it returns the region of the profile.
 func RegionOf(ctx context.Context, getenv func(string) string, run Run) (string, error) {
-	if region := cmp.Or(getenv(Region), getenv(defaultRegion)); region != "" {
+	if region := cmp.Or(getenv(VarRegion), getenv(defaultRegion)); region != "" {
 		return region, nil
 	}
 	out, err := run(ctx, "configure", "get", "region")
@@ -69,7 +69,7 @@ func Environment(ctx context.Context, getenv func(string) string, run Run) (func
 	if err != nil {
 		return nil, err
 	}
-	env := map[string]string{Region: region}
+	env := map[string]string{VarRegion: region}
 	if getenv(AccessKeyID) == "" || getenv(SecretKey) == "" {
 		out, err := run(ctx, "configure", "export-credentials", "--format", "process")
 		if err != nil {

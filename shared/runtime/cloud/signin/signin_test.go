@@ -62,7 +62,7 @@ func TestEnvironmentHasCredentials(t *testing.T) {
 			t.Errorf("%s: error = %v, want none", name, err)
 		default:
 			if values := strings.Join([]string{
-				got(signin.Region), got(signin.AccessKeyID), got(signin.SecretKey),
+				got(signin.VarRegion), got(signin.AccessKeyID), got(signin.SecretKey),
 				got(signin.SessionToken),
 			}, " "); values != c.want {
 				t.Errorf("%s: variables of Environment() = %q, want %q", name, values, c.want)

@@ -14,8 +14,8 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/service/health"
 )
 
-// Ready is the path with status 200 until the process begins to shut down, and 503 after that.
-const Ready = "/readyz"
+// ReadyPath is the path with status 200 until the process begins to shut down, and 503 after that.
+const ReadyPath = "/readyz"
 
 // New returns the handler. ready reports whether clients should send new requests to this process, and metrics serves
 // /metrics.
@@ -25,7 +25,7 @@ const Ready = "/readyz"
 func New(ready func() bool, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { health.Respond(w, true) })
-	mux.HandleFunc("GET "+Ready, func(w http.ResponseWriter, _ *http.Request) { health.Respond(w, ready()) })
+	mux.HandleFunc("GET "+ReadyPath, func(w http.ResponseWriter, _ *http.Request) { health.Respond(w, ready()) })
 	mux.Handle("GET /metrics", metrics)
 	return mux
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/service/host"
 )
 
-// notifiedProcess is a ShutdownNotifier that drains at once.
+// notifiedProcess is a ShutdownListener that drains at once.
 type notifiedProcess struct{ notified, drained chan struct{} }
 
 var (
 	_ service.Process          = notifiedProcess{}
-	_ service.ShutdownNotifier = notifiedProcess{}
+	_ service.ShutdownListener = notifiedProcess{}
 )
 
 func (notifiedProcess) ServeHTTP(w http.ResponseWriter, _ *http.Request) {

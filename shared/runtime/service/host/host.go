@@ -94,7 +94,7 @@ func ServeAll(ctx context.Context, p service.Process, t ShutdownTimes, endpoints
 // announceShutdown notifies the process and its clients that the process is about
 // to end, and waits for delay, so that clients can reconnect elsewhere.
 func announceShutdown(ctx context.Context, p service.Process, servers []*listen.Server, delay time.Duration) {
-	if l, ok := p.(service.ShutdownNotifier); ok {
+	if l, ok := p.(service.ShutdownListener); ok {
 		l.AnnounceShutdown()
 	}
 	if delay == 0 {
