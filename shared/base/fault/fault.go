@@ -51,6 +51,19 @@ const (
 	DatabaseUnavailable
 )
 
+var kindNames = [...]string{
+	"Internal", "Invalid", "Unauthenticated", "Forbidden", "NotFound", "Conflict", "Unprocessable", "PreconditionFailed",
+	"TooLarge", "Throttled", "Unavailable", "DatabaseUnavailable",
+}
+
+// String returns the name of the kind's constant.
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		return fmt.Sprintf("Kind(%d)", int(k))
+	}
+	return kindNames[k]
+}
+
 // Detail names one invalid field of an input.
 type Detail struct {
 	// Field is the field's name with its place in the input: "tags", "managers[2].email". It is ""

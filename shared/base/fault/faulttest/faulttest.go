@@ -19,6 +19,6 @@ type T interface {
 func Check(t T, err error, kind fault.Kind, text string) {
 	t.Helper()
 	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v (kind %d), want kind %d with %q", err, fault.KindOf(err), kind, text)
+		t.Errorf("error = %v of the kind %v, want the kind %v with %q in its text", err, fault.KindOf(err), kind, text)
 	}
 }
