@@ -120,9 +120,9 @@ func checkTableAccess(t *testing.T, id string, statement any, access store.Table
 	}
 }
 
-// TestScansAreDeclared checks that exactly the functions that use a scan declare it, and that no service does. A
-// condition cannot limit a scan, because a scan has no partition key. IAM must be able to limit the actions of all
-// other uses of functions to key prefixes.
+// TestScansAreDeclared checks that exactly the functions that use a scan declare it, and that no service declares a
+// scan. A condition cannot limit a scan, because a scan has no partition key. For everything else that a function uses,
+// IAM must be able to limit the actions on the table to key prefixes.
 func TestScansAreDeclared(t *testing.T) {
 	for _, f := range functionSpecs(settingsFor(t, servicesContext(nil))) {
 		if scans := slices.Contains(f.uses, api.ScanTable); scans != f.access.Scans {
@@ -175,8 +175,8 @@ func TestUndeclaredTableAccessPanics(t *testing.T) {
 	}
 }
 
-// TestPoliciesFitIntoARole checks that each policy has at most three quarters of IAM's limit: 10,240 characters for a
-// role's own policies, without white space.
+// TestPoliciesFitIntoARole checks that each policy has at most three quarters of IAM's limit: 10,240 characters for the
+// inline policies of a role, without white space.
 func TestPoliciesFitIntoARole(t *testing.T) {
 	const maxCharacters = 10_240
 	for id, n := range policySizes(t, synthesize(t, servicesContext(nil))) {

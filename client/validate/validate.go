@@ -5,7 +5,7 @@
 // environment's variables are also unknown, unless the caller provides them. Without them, an error that a variable's
 // value could prevent is only a warning: where the project is deployed, it is an error or does not occur.
 //
-// The package reads no folder (package folder) and prints nothing (package report). All of its code is in validate.go.
+// Package folder reads the folder, and package report prints the result. All of this package's code is in validate.go.
 package validate
 
 import (
@@ -44,7 +44,7 @@ type Result struct {
 	// Summary describes the files that a deploy would upload.
 	Summary folder.Summary
 	// UnknownVariables are the names of the variables that the project reads and whose values are unknown, in the order of
-	// the problems. It is empty if Options has variables.
+	// the problems. It is nil if Options.Variables is not nil.
 	UnknownVariables []string
 }
 
@@ -92,8 +92,8 @@ func (v *Validator) Files(
 	return result, unknown, nil
 }
 
-// demoteUnset returns the result with warnings in place of those errors that occur only while a variable has no value.
-// It also returns the names of these variables.
+// demoteUnset returns the result for unknown variables. Each error or warning that occurs only while a variable has no
+// value becomes a warning that names the variable. unknown has the names of these variables.
 func demoteUnset(all project.Result) (out project.Result, unknown []string) {
 	out = project.Result{Errors: []project.Problem{}, Warnings: []project.Problem{}}
 	added := map[string]bool{}

@@ -28,11 +28,11 @@ const (
 	maxFirstTest    = 540 * time.Second  // make test with nothing compiled
 	maxTest         = 300 * time.Second  // make test with everything compiled, but without test results in the cache
 	maxTestAfter    = 120 * time.Second  // make test after a change in one group
-	maxTestGroup    = 20 * time.Second   // make test PKG= after the same change
+	maxTestGroup    = 20 * time.Second   // make test PKG= after a change in that group
 	maxCI           = 2700 * time.Second // .ci/run with nothing compiled
 )
 
-func checkouts() []scenario {
+func checkoutScenarios() []scenario {
 	return []scenario{
 		{
 			title: "A first start",
@@ -76,7 +76,7 @@ func newCheckout(ctx context.Context, m *measurement) (*checkout, error) {
 	if err := run(c.command(ctx, root, "git", "clone", "-q", root, c.dir)); err != nil {
 		return nil, fmt.Errorf("clone the repository: %w", err)
 	}
-	// `make test-localstack` can use an emulator without Docker, in the folder shared next to the repository.
+	// `make test-localstack` can use the emulator in ../shared/localstack, which needs no Docker.
 	if parent := filepath.Join(filepath.Dir(root), "shared"); isFolder(parent) {
 		if err := os.Symlink(parent, filepath.Join(m.Dir, "shared")); err != nil {
 			return nil, fmt.Errorf("clone the repository: %w", err)
@@ -145,9 +145,9 @@ func (c *checkout) make(ctx context.Context, arguments ...string) (cost, error) 
 
 func processorTime(s *os.ProcessState) time.Duration { return s.UserTime() + s.SystemTime() }
 
-// firstResponse starts a command of groupedCommand that serves the management API, waits for the first response, and
-// interrupts the command as Ctrl-C does. It returns the time until the response, and the processor time of the whole
-// run.
+// firstResponse starts cmd, a command that groupedCommand has returned and that serves the management API. It waits for
+// the first response, and then interrupts the command as Ctrl-C does. It returns the time until the response, and the
+// processor time of the whole run.
 func firstResponse(ctx context.Context, cmd *exec.Cmd, data string, env ...string) (cost, error) {
 	const timeout = time.Hour
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -307,7 +307,8 @@ func testTimes(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	// Download the npm packages first, so that the download is not measured. newCheckout has downloaded the modules.
+	// Download the npm packages of local/dev first, so that this download is not measured. The first measured run
+	// downloads the npm packages of internal/conformance. newCheckout has downloaded the Go modules.
 	if _, err := c.make(ctx, "test", "PKG=./internal/devmain"); err != nil {
 		return err
 	}

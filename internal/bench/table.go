@@ -40,7 +40,7 @@ func scenarios() []scenario {
 				return nil
 			},
 		}},
-		checkouts(),
+		checkoutScenarios(),
 		requests(),
 		tunnels(),
 		processScenarios(),

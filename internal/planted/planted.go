@@ -1,10 +1,11 @@
-// Package planted plants known defects, one at a time, and reports whether the guard of each defect fails: the test that has to catch it.
-// A rule that no test checks is only a comment, and after a refactoring a test can pass without checking anything.
+// Package planted runs tests while a known defect is active in the source, one defect at a time. Each defect has a
+// guard: the test that has to catch it. The package reports whether the guard fails. A rule that no test checks is only
+// a comment, and after a refactoring a test can pass without checking anything.
 //
 // It is not mutation testing: people choose the defects. Each defect was made or nearly made in this repository, or
 // would do harm in production, and all defects have to be caught. The package knows nothing about the product. `make
 // test-guards` runs the guards of the defects in defects/; `make test-tools` only checks that each defect still applies
-// to the source.
+// to the source and compiles, and that its guard exists.
 //
 // The defects are in an overlay of the go command instead of a copy of the tree: no file is written to the tree or next
 // to it, and packages that a defect does not affect come from the build cache. As a consequence, tests that read
@@ -47,8 +48,8 @@ type Defect struct {
 	Edits []Edit
 }
 
-// Guard is the test that has to fail. Package is the argument of the go command in the root of the module; Test is the name of a test or
-// a subtest.
+// Guard is the test that has to fail. Package is the argument of the go command in the root of the module; Test is the
+// name of a test or a subtest.
 type Guard struct{ Package, Test string }
 
 func (g Guard) String() string { return g.Package + " " + g.Test }
