@@ -82,7 +82,7 @@ func TestRetryDependsOnError(t *testing.T) {
 		{"not found", fault.New(fault.NotFound, "%s", public), 1, public},
 		{"unprocessable", fault.New(fault.Unprocessable, "%s", public), 1, public},
 		{"too large", fault.New(fault.TooLarge, "%s", public), 1, public},
-		{"a condition without Else", store.ErrCondition, 5, "internal error"},
+		{"a failed condition of a store write", store.ErrCondition, 5, "internal error"},
 		{"throttled", fault.New(fault.Throttled, "%s", public), 50, public},
 		{"unavailable", fault.New(fault.Unavailable, "%s", public), 50, public},
 		{"a retryable error of the store", store.ErrRetryable, 50, "internal error"},
@@ -256,8 +256,9 @@ func TestStoppedWorkerIsNotAFailure(t *testing.T) {
 	})
 }
 
-// TestStepThatKillsWorkersFails checks a step that kills its worker every time. Such a step returns no error: it
-// only leaves leases that were not released. State.MaxDeaths is the number of deaths after which the step fails.
+// TestStepThatKillsWorkersFails checks a step that kills its worker every time. Such a step returns no error: it only
+// leaves leases that were not released. The step fails after State.MaxDeaths deaths or, if MaxDeaths is 0, after 50
+// interruptions (maxInterruptions).
 func TestStepThatKillsWorkersFails(t *testing.T) {
 	checkDeaths(t, 0, 50, "interrupted")
 	checkDeaths(t, 3, 3, "memory or time")

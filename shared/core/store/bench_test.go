@@ -35,7 +35,8 @@ func benchmarkCommits(b *testing.B, table *store.Table, writers int) {
 	b.Helper()
 	record := thing{Name: "x", Data: make([]byte, 550)}
 	var n atomic.Int64
-	b.SetParallelism(writers) // starts writers*GOMAXPROCS goroutines: -cpu=1 starts as many as writers
+	// RunParallel starts writers*GOMAXPROCS goroutines. Use -cpu=1 to start exactly writers goroutines.
+	b.SetParallelism(writers)
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
 			item := n.Add(1)

@@ -12,9 +12,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// failure translates the error of a call for the Table. It returns *ConditionError, an error
-// that wraps ErrRetryable, ErrOutcomeUnknown or both, or err itself if the database refused the call and
-// would refuse a repeat. Every error that is not known to be a refusal wraps ErrOutcomeUnknown.
+// failure translates the error of a call for the Table. It returns a *ConditionError if a condition was false. It
+// returns err itself if the database refused the call and would refuse a repeat. Every other error wraps ErrRetryable,
+// ErrOutcomeUnknown or both. An error that is not known to be a refusal always wraps ErrOutcomeUnknown.
 func failure(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -45,8 +45,8 @@ func refused(err error) bool {
 	return ok && r.HTTPStatusCode() >= 400 && r.HTTPStatusCode() < 500
 }
 
-// throttles recognizes the error codes that AWS uses for throttling. They include the code
-// for a transaction that is still in progress under the same token. That is not a refusal, so check for it first.
+// throttles recognizes the error codes that AWS uses for throttling. They include TransactionInProgressException: a
+// transaction with the same token is still in progress. Its outcome is unknown, so check for this code first.
 var throttles = retry.ThrottleErrorCode{Codes: retry.DefaultThrottleErrorCodes}
 
 // cancellationError translates the cancellation reasons (one for each write, in order) into the error that a
@@ -72,8 +72,8 @@ func cancellationError(err *types.TransactionCanceledException) error {
 	return err
 }
 
-// outcomeUnknown reports whether the call may have reached the database although its reply
-// was lost: a broken connection, a 5xx, an incomplete reply.
+// outcomeUnknown reports whether the database may have executed the call although it returned no result: after a broken
+// connection, a 5xx or an incomplete response.
 func outcomeUnknown(err error) bool {
 	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		return true
@@ -87,10 +87,10 @@ func outcomeUnknown(err error) bool {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultServer {
 		return true
 	}
-	return connection.IsErrorRetryable(err) == aws.TrueTernary
+	return connectionErrors.IsErrorRetryable(err) == aws.TrueTernary
 }
 
-var connection retry.RetryableConnectionError
+var connectionErrors retry.RetryableConnectionError
 
 // code returns the error code of the AWS API, "" if err is not an error of the API.
 func code(err error) string {

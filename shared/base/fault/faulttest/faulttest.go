@@ -15,10 +15,12 @@ type T interface {
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test unless err is a fault of the kind and the error's text, including its cause, contains text.
+// Check fails the test unless err is a fault of this kind whose text contains the parameter text. The text of a fault
+// includes its cause.
 func Check(t T, err error, kind fault.Kind, text string) {
 	t.Helper()
 	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {
-		t.Errorf("error = %v of the kind %v, want the kind %v with %q in its text", err, fault.KindOf(err), kind, text)
+		t.Errorf("error = %v (fault: %t, kind %v), want a fault of the kind %v with %q in its text",
+			err, fault.Is(err, fault.KindOf(err)), fault.KindOf(err), kind, text)
 	}
 }
