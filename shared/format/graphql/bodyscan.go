@@ -12,10 +12,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plainBody is a body and its plain form, which a decoder reads instead of the body. Apart from UTF-8, the plain form
-// is valid JSON exactly if the body is. It has a value for each value of the body, in the same order. Parts of long
-// strings are removed. In values, each remaining non-ASCII byte is replaced with an x. The plain form saves time: a
-// decoder that inspects each character of a megabyte would take as long as the rest of the processing.
+// plainBody is a body and its plain form, which a decoder reads instead of the body. The plain form is valid JSON
+// exactly if the body is. The only exception is invalid UTF-8 in values, which the plain form does not preserve. The
+// plain form has a value for each value of the body, in the same order. Parts of long strings are removed. In values,
+// each remaining non-ASCII byte is replaced with an x. The plain form saves time: a decoder that inspects each
+// character of a megabyte would take as long as the rest of the processing.
 type plainBody struct {
 	body, plain []byte
 	cuts        []cut
@@ -34,8 +35,9 @@ func (p *plainBody) bodyOffset(at int) int {
 }
 
 // scanBody returns the plain form of a JSON text. It refuses a text that is too expensive to read, or that has
-// duplicate names in an object or control characters in strings. It does not detect all other invalid JSON, and does
-// not check UTF-8: a decoder has to read the plain form.
+// duplicate names in an object or control characters in strings. It detects only some of the other syntax errors: a
+// decoder has to read the plain form to detect the rest. It does not check UTF-8, and the decoder cannot check the
+// UTF-8 of values in the plain form.
 func scanBody(text []byte) (plainBody, *Error) {
 	s := bodyScanner{text: text}
 	for ; s.at < len(text); s.at++ {
@@ -56,8 +58,9 @@ func scanBody(text []byte) (plainBody, *Error) {
 type bodyScanner struct {
 	text []byte
 	at   int
-	// depth is the number of open brackets. brackets is the number of brackets that were opened so far. openBrackets
-	// has the number of the bracket that is open at each depth. This number identifies the object of a name.
+	// depth is the number of open brackets. brackets is the number of brackets that were opened so far. openBrackets[d]
+	// identifies the bracket that is open at depth d: it is the value of brackets right after that bracket was opened.
+	// memberName.object has this value.
 	depth        int
 	openBrackets [MaxNesting + 1]int32
 	brackets     int32
@@ -71,7 +74,7 @@ type bodyScanner struct {
 	cuts   []cut
 }
 
-// memberName is a name in an object, with the number of the object's bracket.
+// memberName is a name in an object. object identifies the object's bracket, as openBrackets does.
 type memberName struct {
 	object int32
 	name   []byte
@@ -229,7 +232,7 @@ func (s *bodyScanner) copyTo(begin, end int, nonASCII bool) {
 	tail := s.plain[len(s.plain)-(end-begin):]
 	for ; len(tail) >= 8; tail = tail[8:] {
 		word := binary.LittleEndian.Uint64(tail)
-		mask := word & highBits >> 7 * 0xff // all bits of these bytes
+		mask := word & highBits >> 7 * 0xff // 0xff for each non-ASCII byte
 		binary.LittleEndian.PutUint64(tail, word&^mask|'x'*lowBits&mask)
 	}
 	for k, c := range tail {

@@ -56,11 +56,11 @@ func (s *Server) newState(r *http.Request) *state {
 	outer := stateOf(r.Context())
 	if !isCall || outer == nil {
 		st.call, st.calls = call, new(atomic.Int64)
-		st.requestID, st.address = s.requestID(r), addressOf(r)
+		st.requestID, st.url = s.requestID(r), urlOf(r)
 		return st
 	}
 	st.call, st.calls, st.outerID = call, outer.calls, outer.requestID
-	st.address = strings.TrimSuffix(outer.address, outer.path) + st.path
+	st.url = strings.TrimSuffix(outer.url, outer.path) + st.path
 	if st.calls.Add(1) == 1 && outer.change == nil {
 		st.requestID = outer.requestID
 	} else {

@@ -74,8 +74,8 @@ type callFixture struct {
 	callers           *useRecorder
 	// batch is the function of the operation that sends further requests.
 	batch func(ctx context.Context)
-	// addresses are the results of api.RequestURL in the changes.
-	addresses []string
+	// urls are the results of api.RequestURL in the changes.
+	urls []string
 }
 
 // Transact implements store.Backend.
@@ -137,7 +137,7 @@ func newCallFixture(t *testing.T) *callFixture {
 				audit.Record(ctx, audit.Resource{Type: "thing", ID: in.Name}))
 		}),
 		changeThing.HandledBy(func(ctx context.Context, in *changeIn) (*changeOut, error) {
-			fx.addresses = append(fx.addresses, api.RequestURL(ctx))
+			fx.urls = append(fx.urls, api.RequestURL(ctx))
 			if in.Name == "same" {
 				return &changeOut{}, nil // nothing to change
 			}
@@ -245,13 +245,13 @@ func TestEachCallOfARequestHasItsRecord(t *testing.T) {
 				name, *e.Context.UserAgent, *e.Success, e.Metadata, name != "refused")
 		}
 	}
-	if len(fx.addresses) != 4 {
-		t.Errorf("changes that call Address() = %d, want 4", len(fx.addresses))
+	if len(fx.urls) != 4 {
+		t.Errorf("changes that call RequestURL() = %d, want 4", len(fx.urls))
 	}
-	for _, address := range fx.addresses {
-		if !strings.HasPrefix(address, "https://api.example.com"+thing) &&
-			!strings.HasPrefix(address, "http://api.example.com"+thing) {
-			t.Errorf("Address() in a call = %s, want one below api.example.com%s", address, thing)
+	for _, url := range fx.urls {
+		if !strings.HasPrefix(url, "https://api.example.com"+thing) &&
+			!strings.HasPrefix(url, "http://api.example.com"+thing) {
+			t.Errorf("RequestURL() in a call = %s, want a URL below api.example.com%s", url, thing)
 		}
 	}
 	if n := strings.Count(fx.log.String(), `"within":"`+outer+`"`); n != 4 {

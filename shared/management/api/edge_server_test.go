@@ -73,8 +73,11 @@ func TestAddressIsTheClientURL(t *testing.T) {
 		event.Headers["Authorization"] = "Bearer " + goodKey
 		event.QueryStringParameters = map[string]string{"count": "1"}
 		f := newFixture(t)
-		if _, err := f.server.Edge()(t.Context(), event); err != nil || f.address != want {
-			t.Errorf("Address() = %s, error of Edge() = %v, want %s and no error", f.address, err, want)
+		if _, err := f.server.Edge()(t.Context(), event); err != nil {
+			t.Errorf("Edge() for %s: error = %v, want nil", want, err)
+		}
+		if f.url != want {
+			t.Errorf("RequestURL() = %s, want %s", f.url, want)
 		}
 	}
 }

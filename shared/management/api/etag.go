@@ -116,7 +116,7 @@ func (s *Server) readInternally(ctx context.Context, r *http.Request, path strin
 	u.Path, _ = url.PathUnescape(path) // path is escaped: the router has accepted it, or this package has escaped it
 	outer := stateOf(ctx)
 	st := &state{
-		requestID: outer.requestID, path: outer.path, address: outer.address, start: outer.start,
+		requestID: outer.requestID, path: outer.path, url: outer.url, start: outer.start,
 		principal: outer.principal, internal: true, calls: outer.calls, server: s,
 	}
 	request := (&http.Request{Method: http.MethodGet, URL: u, Host: r.Host, Header: http.Header{}, Body: http.NoBody}).

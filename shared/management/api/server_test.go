@@ -130,8 +130,8 @@ type fixture struct {
 	log    *bytes.Buffer
 	// fail is the error that the operations return, except bulkThings. If it is nil, they succeed.
 	fail error
-	// address is the result of api.RequestURL in the last read.
-	address string
+	// url is the result of api.RequestURL in the last read.
+	url string
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -142,7 +142,7 @@ func newFixture(t *testing.T) *fixture {
 		IDs: ids.NewSource(storetest.Random(t), now), Now: now,
 	}, callers{}, []api.Route{
 		readThing.HandledBy(func(ctx context.Context, in *thingIn) (*thingOut, error) {
-			f.address = api.RequestURL(ctx)
+			f.url = api.RequestURL(ctx)
 			if f.fail != nil {
 				return nil, f.fail
 			}

@@ -23,7 +23,7 @@ type state struct {
 
 	requestID string
 	path      string // of the URL, as RedactedPath returns it
-	address   string // the URL to which the client sent the request, without the query
+	url       string // the URL to which the client sent the request, without the query
 	agent     string // the client's User-Agent
 	start     time.Time
 	meter     store.Meter
@@ -63,15 +63,15 @@ func RequestID(ctx context.Context) string {
 // its query, and with at most 8 KiB of its path. Outside of a request it returns "".
 func RequestURL(ctx context.Context) string {
 	if s := stateOf(ctx); s != nil {
-		return s.address
+		return s.url
 	}
 	return ""
 }
 
-// addressOf returns the URL of a request, without its query. It uses the data of API Gateway if there is any:
+// urlOf returns the URL of a request, without its query. It uses the data of API Gateway if there is any:
 // on a domain name of API Gateway, the client's path begins with the stage, and r.URL does not. Otherwise it
 // uses Host. If a client sends a wrong Host, only this client gets a wrong URL.
-func addressOf(r *http.Request) string {
+func urlOf(r *http.Request) string {
 	scheme, host, path := "https", r.Host, r.URL.EscapedPath()
 	if c, ok := core.GetAPIGatewayContextFromContext(r.Context()); ok && c.DomainName != "" {
 		host, path = c.DomainName, c.Path

@@ -80,9 +80,9 @@ func TestHostOfTargetTakesPrecedence(t *testing.T) {
 		t.Fatalf("target http://shop.test:80/x: ReadResponse() error = %v, want a response", err)
 	}
 	_ = body(t, response)
-	// The last field of the text has no line end, and the fields have any order.
-	if got := strings.ReplaceAll(<-received, "\r", "") + "\n"; !strings.Contains(got,
-		"X-Forwarded-Host: shop.test:80\n") || strings.Contains(got, "other.test") {
+	// The header fields can be in any order. recorder adds a line end to the last one.
+	if got := strings.ReplaceAll(<-received, "\r", ""); !strings.Contains(got, "X-Forwarded-Host: shop.test:80\n") ||
+		strings.Contains(got, "other.test") {
 		t.Errorf("request with the target http://shop.test:80/x and Host: other.test: want X-Forwarded-Host: shop.test:80 "+
 			"and no other.test at the upstream, which got:\n%s", got)
 	}
