@@ -57,7 +57,7 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 				return n
 			}
 			if err != nil {
-				t.Fatalf("CreateConsumer() error = %v, want none or %v", err, fault.Forbidden)
+				t.Fatalf("CreateConsumer() error = %v, want nil or %v", err, fault.Forbidden)
 			}
 			n++
 		}
@@ -96,7 +96,7 @@ func TestConsumerLimitIsExactAcrossBuckets(t *testing.T) {
 // TestConsumerKeyLimitIsExact checks the limit for the creation of one key, of several keys, in bulk, and by a roll.
 func TestConsumerKeyLimitIsExact(t *testing.T) {
 	for _, first := range []int{1, 5, 60} {
-		t.Run(fmt.Sprint(first), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d keys created at first", first), func(t *testing.T) {
 			fx := newFixture(t)
 			fx.setLimit(t, limits.ConsumerKeys, int64(first)+1)
 			fx.createBucket()
@@ -131,20 +131,20 @@ func TestBucketLimitIsExact(t *testing.T) {
 		noError(t, create(name))
 	}
 	if err := create("fourth"); !fault.Is(err, fault.Forbidden) {
-		t.Errorf("creation of a fourth bucket: error = %v, want %v", err, fault.Forbidden)
+		t.Errorf("CreateBucket(fourth) over the limit: error = %v, want %v", err, fault.Forbidden)
 	}
 	if err := create("first"); !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.Forbidden) {
-		t.Errorf("creation of an existing bucket: error = %v, want %v or %v", err, fault.Conflict, fault.Forbidden)
+		t.Errorf("CreateBucket(first) of an existing bucket: error = %v, want %v or %v", err, fault.Conflict, fault.Forbidden)
 	}
 	noError(t, fx.keys.DeleteBucket(fx.requestContext(), bucketAt("second")))
 	noError(t, create("fourth"))
 	if err := create("second"); !fault.Is(err, fault.Forbidden) {
-		t.Errorf("creation of a deleted bucket over the limit: error = %v, want %v", err, fault.Forbidden)
+		t.Errorf("CreateBucket(second) of a deleted bucket over the limit: error = %v, want %v", err, fault.Forbidden)
 	}
 }
 
 // TestCapacityIsReclaimedOnce uses the capacity of a shard just before a creation in another shard reclaims it. The
-// other creation must fail.
+// creation in the other shard must fail.
 func TestCapacityIsReclaimedOnce(t *testing.T) {
 	backend := &disturbedBackend{after: undisturbed}
 	fx := newFixtureOver(t, memory.New(), func(b store.Backend) store.Backend { backend.Backend = b; return backend })
@@ -192,7 +192,7 @@ func TestLoweredLimitInvalidatesShardCapacity(t *testing.T) {
 	checkRefused := func(limit int) {
 		t.Helper()
 		if err := createOne(); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("creation beyond the limit %d: error = %v, want %v", limit, err, fault.Forbidden)
+			t.Errorf("CreateConsumer() beyond the limit %d: error = %v, want %v", limit, err, fault.Forbidden)
 		}
 	}
 	created := slices.Clone(names[:5])

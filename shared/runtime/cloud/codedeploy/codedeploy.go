@@ -1,5 +1,5 @@
-// Package codedeploy is the client of a CodeDeploy hook. It looks up the versions of functions that a
-// deployment releases, calls a version, and reports to CodeDeploy whether the deployment may continue.
+// Package codedeploy is the client that a CodeDeploy hook uses. It looks up the versions of functions that a deployment
+// releases, calls a version, and reports to CodeDeploy whether the deployment may continue.
 //
 // The package creates no deployments; CloudFormation creates them. It does not retry, because its caller knows how much
 // time is left (functions/releasecheck). It is not part of package cloud, so that only the hook links these clients of
