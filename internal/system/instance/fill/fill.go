@@ -8,6 +8,7 @@
 package fill
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -92,7 +93,8 @@ func CreateBucket(ctx context.Context, data, accountKey string, b Bucket) (err e
 	group.SetLimit(workers)
 	for n := range b.Consumers {
 		if ctx.Err() != nil {
-			break // one request has failed
+			// A request has failed, or the caller's context has ended.
+			return cmp.Or(group.Wait(), context.Cause(ctx))
 		}
 		group.Go(func() error { return create(ctx, b.BucketsPath+"/"+b.Name+"/consumers", b.Consumer(n)) })
 	}
