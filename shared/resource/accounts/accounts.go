@@ -73,7 +73,7 @@ func (s *Service) Create(ctx context.Context, name string) (Account, string, err
 	err := s.parts.Table.Commit(ctx, append(key.createWrites(hash(text)),
 		store.Create(nameKey(name), account).
 			Else(fault.New(fault.Conflict, "There is an account named %s already. Choose another name.", name)),
-		store.Create(accountKey(account.ID), account),
+		store.Create(accountRecordKey(account.ID), account),
 		audit.Record(ctx, audit.Resource{Type: "account", ID: account.ID}, key.resource()),
 	)...)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Service) SetLimit(ctx context.Context, name, limit string, value int64)
 // NameOf returns the name of an account with an ID, or "" if the account does not exist.
 func (s *Service) NameOf(ctx context.Context, id string) (string, error) {
 	var account Account
-	if err := s.parts.Table.Get(ctx, accountKey(id), &account); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := s.parts.Table.Get(ctx, accountRecordKey(id), &account); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", fmt.Errorf("read account: %w", err)
 	}
 	return account.Name, nil

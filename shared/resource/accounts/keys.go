@@ -86,7 +86,7 @@ func (s *Service) CreateKeyFor(ctx context.Context, caller auth.Principal, spec 
 // been revoked after it was authenticated, or may still be cached here (cacheTTL). Without the check, a thief could use
 // the revoked key in that time to create another one. Fault: Unauthenticated.
 func checkKeyExists(accountID, keyID string) store.Write {
-	return store.Check(keyKey(accountID, keyID), store.Exists()).Else(unauthenticatedFault())
+	return store.Check(entryKey(accountID, keyID), store.Exists()).Else(unauthenticatedFault())
 }
 
 func (s *Service) create(ctx context.Context, account Account, spec Spec, checks ...store.Write) (Key, string, error) {
@@ -99,7 +99,7 @@ func (s *Service) create(ctx context.Context, account Account, spec Spec, checks
 		}
 		reservation, err := counter.Reserve(ctx, 1, func(ctx context.Context) (int64, error) {
 			n, err := s.parts.Table.Count(ctx, store.Query{
-				PK:        keyPartition(account.ID),
+				PK:        entryPartition(account.ID),
 				Unchecked: "each creation also changes the account's counter, and the commit checks the counter's revision",
 			})
 			return int64(n), err
@@ -177,7 +177,7 @@ func visibleTo(caller auth.Principal) func(Key) bool {
 
 func (s *Service) keys(ctx context.Context, accountID string, visible func(Key) bool) ([]Key, error) {
 	q := store.Query{
-		PK: keyPartition(accountID), Descending: true,
+		PK: entryPartition(accountID), Descending: true,
 		Unchecked: "a list changes nothing, and a revocation checks at its commit that the other full key exists",
 	}
 	var out []Key
@@ -219,7 +219,7 @@ func (s *Service) revoke(
 	}
 	return s.parts.Table.RunInTx(ctx, func(ctx context.Context) error {
 		var e entry
-		switch err := s.parts.Table.Get(ctx, keyKey(accountID, id), &e); {
+		switch err := s.parts.Table.Get(ctx, entryKey(accountID, id), &e); {
 		case errors.Is(err, store.ErrNotFound) || err == nil && !visible(e.key()):
 			return errNoKey
 		case err != nil:
@@ -227,7 +227,7 @@ func (s *Service) revoke(
 		}
 		k := e.key()
 		writes := []store.Write{
-			store.Delete(keyKey(accountID, id)).If(store.Exists()).Else(store.ErrStale),
+			store.Delete(entryKey(accountID, id)).If(store.Exists()).Else(store.ErrStale),
 			store.Delete(credentialKey(e.Hash)),
 			audit.Record(ctx, k.resource()),
 		}
@@ -242,7 +242,7 @@ func (s *Service) revoke(
 				return err
 			}
 			if other.ID != callerKeyID {
-				writes = append(writes, store.Check(keyKey(accountID, other.ID), store.Exists()).Else(store.ErrStale))
+				writes = append(writes, store.Check(entryKey(accountID, other.ID), store.Exists()).Else(store.ErrStale))
 			}
 		}
 		return s.parts.Table.Commit(ctx, writes...)

@@ -58,7 +58,7 @@ func (k Key) createWrites(hash string) []store.Write {
 	k = k.toRecord()
 	return []store.Write{
 		store.Create(credentialKey(hash), k),
-		store.Create(keyKey(k.AccountID, k.ID), entry{Key: k, Hash: hash, TTL: k.TTL}),
+		store.Create(entryKey(k.AccountID, k.ID), entry{Key: k, Hash: hash, TTL: k.TTL}),
 	}
 }
 

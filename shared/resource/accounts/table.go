@@ -5,30 +5,31 @@ import "github.com/gatewright/gatewright/shared/core/store"
 const (
 	// accountPrefix is the key prefix of accounts, by their IDs. The command that lists operations reads it.
 	accountPrefix store.KeyPrefix = "account"
-	// namePrefix is the key prefix of a record for each account, by the account's name. It keeps names unique. The
-	// command that creates keys reads it.
+	// namePrefix is the key prefix of a record for each account, by the account's name. It keeps names unique. Find
+	// reads it for the operator's commands that name an account.
 	namePrefix store.KeyPrefix = "account-name"
 	// credentialPrefix is the key prefix of the account keys, by the hash of their text. Each process reads each key in
 	// use at most about twice a minute (cacheTTL).
 	credentialPrefix store.KeyPrefix = "credential"
-	// keyPrefix is the key prefix of the account keys for lists. The keys of an account are a partition, sorted by ID
-	// and so by creation. Lists read the whole partition. A revocation reads one key by its ID, and the whole partition
-	// to find another key with full access.
-	keyPrefix store.KeyPrefix = "account-keys"
+	// entryPrefix is the key prefix of the account keys for lists (entry). The keys of an account are a partition,
+	// sorted by ID and so by creation. Lists read the whole partition. A revocation reads one key by its ID, and the
+	// whole partition to find another key with full access.
+	entryPrefix store.KeyPrefix = "account-keys"
 )
 
-// IsCredential reports whether key is the table key of an account key's credential. Without this record, the account key is invalid.
+// IsCredential reports whether key is the table key of an account key's credential. Without this record, the account
+// key is invalid.
 func IsCredential(key store.Key) bool { return credentialPrefix.Parts(key.PK) != nil }
 
 // IsAccount reports whether key is the table key of an Account.
 func IsAccount(key store.Key) bool { return accountPrefix.Parts(key.PK) != nil }
 
-func accountKey(accountID string) store.Key { return accountPrefix.Key(accountID) }
+func accountRecordKey(accountID string) store.Key { return accountPrefix.Key(accountID) }
 
 func nameKey(name string) store.Key { return namePrefix.Key(name) }
 
 func credentialKey(hash string) store.Key { return credentialPrefix.Key(hash) }
 
-func keyPartition(accountID string) string { return keyPrefix.Partition(accountID) }
+func entryPartition(accountID string) string { return entryPrefix.Partition(accountID) }
 
-func keyKey(accountID, id string) store.Key { return store.KeyIn(keyPartition(accountID), id) }
+func entryKey(accountID, id string) store.Key { return store.KeyIn(entryPartition(accountID), id) }

@@ -58,6 +58,6 @@ func (s *Service) writeUse(ctx context.Context, sum string, k Key, day string) e
 	return s.parts.Table.Commit(ctx,
 		store.Update(credentialKey(sum), changes...).If(store.Or(store.Lacks(lastUsedOn), store.Less(lastUsedOn, day))).Else(
 			errUseRecorded),
-		store.Upsert(keyKey(k.AccountID, k.ID),
+		store.Upsert(entryKey(k.AccountID, k.ID),
 			append(changes, store.Set(store.At("key"), k), store.Set(store.At("hash"), sum))...))
 }

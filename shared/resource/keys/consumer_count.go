@@ -25,8 +25,8 @@ const consumerCountPrefix store.KeyPrefix = "consumer-count"
 // countRow is the record of a shard. The account's limit on consumers is distributed to the shards in portions:
 // otherwise each creation would have to raise the bound of the account (package counts), and all creations of the
 // account would wait for each other. The bound is at least the sum of Consumers and Capacity of all shards. A creation
-// moves one unit from Capacity to Consumers, and a deletion moves one back. So the sum of a shard changes only in a
-// transaction that also changes the bound.
+// moves one unit from Capacity to Consumers, and a deletion moves one back, so neither changes the sum of the two. The
+// sum of a shard changes only in a transaction that also changes the bound.
 type countRow struct {
 	store.UnknownAttributes
 
@@ -67,9 +67,9 @@ func uncountWrite(g generation, consumer string) store.Write {
 
 // reserveConsumer returns the writes that count a new consumer of the bucket in v. If the consumer's shard has no
 // capacity, the writes also add a portion of the account's capacity to the shard. If the account has no capacity left,
-// reserveConsumer reclaims unused capacity from other shards. The capacity of a shard can be used only while the
-// account's bound is within its limit: a lower limit makes the distributed capacity invalid. If the limit
-// limits.Consumers is reached, reserveConsumer returns a fault.
+// reserveConsumer reclaims unused capacity from other shards. If the operator has lowered the limit below the account's
+// bound, the capacity of the shards cannot be used until a new count (Reserve) shows that the account is within the
+// limit. If the limit limits.Consumers is reached, reserveConsumer returns a fault.
 func (s *Service) reserveConsumer(
 	ctx context.Context, v view, counter *counts.Counter, consumer string,
 ) ([]store.Write, error) {

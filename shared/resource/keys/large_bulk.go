@@ -12,19 +12,19 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/keys/overlay"
 )
 
-// batchTimeout is the maximum time of a bulk creation. After this time, the operation createBatch abandons the creation
-// and deletes its keys. batchTimeout is far longer than any request.
+// batchTimeout is the maximum time of a bulk creation. After this time, its background operation (of the kind
+// createBatch) abandons the creation and deletes the keys. batchTimeout is far longer than any request.
 const batchTimeout = 2 * time.Minute
 
-// undoTimeout is the maximum time of bulk.undo, because the client waits for it. For 1,000 keys, undo needs 25
-// transactions.
+// undoTimeout is the maximum time of bulk.undo. It is short, because the client waits for the undo. For 1,000 keys,
+// undo deletes the keys in 25 transactions.
 const undoTimeout = 5 * time.Second
 
 // keyBatchPrefix is the key prefix of the bulk creations in progress (batchRecord), by their ids.
 const keyBatchPrefix store.KeyPrefix = "key-batch"
 
-// batchRecord is the state of a bulk creation. Each transaction that writes keys requires the state batchWriting, so
-// that no key is written after the creation was abandoned.
+// batchRecord is the state of a batch: all keys of one bulk creation (type bulk). Each transaction that writes keys
+// requires the state batchWriting, so that no key is written after the creation was abandoned.
 type batchRecord struct {
 	store.UnknownAttributes
 
@@ -69,7 +69,8 @@ func (b *bulk) create(ctx context.Context) ([]Key, error) {
 		b.undo(ctx)
 		return nil, err
 	}
-	store.OnAbandon(ctx, b.undo) // if publish has only deferred its commit (store.DeferCommit)
+	// If publish has deferred its commit (store.DeferCommit) and the commit is abandoned, undo deletes the keys.
+	store.OnAbandon(ctx, b.undo)
 	out := make([]Key, len(b.newKeys))
 	for i, k := range b.newKeys {
 		out[i] = k.withText()
@@ -77,8 +78,8 @@ func (b *bulk) create(ctx context.Context) ([]Key, error) {
 	return out, nil
 }
 
-// begin adds the overlay entry that hides the keys of the batch, and begins the operation createBatch. No key is
-// written before.
+// begin adds the overlay entry that hides the keys of the batch, and begins the operation createBatch. Both are
+// committed before the first key is written.
 func (b *bulk) begin(ctx context.Context) error {
 	v, err := b.service.loadForKeys(ctx, target{ConsumerLocator: b.at}, len(b.in))
 	if err != nil {
@@ -102,8 +103,8 @@ func (b *bulk) begin(ctx context.Context) error {
 		b.service.beginOperationAfter(batchTimeout, createBatch, id, v.consumer.ID, v.cascade()))
 }
 
-// setBatch makes the key part of the batch id, so that the batch's overlay entry hides the key. seq is the bucket's Seq
-// after this entry was added.
+// setBatch adds the key to the batch with this id, so that the batch's overlay entry hides the key. seq is the bucket's
+// Seq after this entry was added.
 func (k *newKey) setBatch(id string, seq int64) {
 	k.record.Batch, k.record.CreatedSeq = id, seq
 	k.hash.Batch, k.hash.CreatedSeq = id, seq

@@ -21,9 +21,9 @@ const smallBucketSize = 1_000
 
 var consumers = flag.Int("consumers", largeBucketSize, "how many consumers the ledger's large bucket has")
 
-// TestDatabaseUsageMatchesLedger compares the database requests of each operation with a golden file. A change needs
-// one round trip to read (a read and concurrent queries) and one transaction. Only a large bulk creation needs more.
-// The costs must not depend on the number of consumers.
+// TestDatabaseUsageMatchesLedger compares the database requests of each operation with the ledger, which is the golden
+// file testdata/ledger.txt. A change needs one round trip to read (a read and concurrent queries) and one transaction.
+// Only a large bulk creation needs more. The costs must not depend on the number of consumers.
 func TestDatabaseUsageMatchesLedger(t *testing.T) {
 	simulations.SkipUnderRace(t)
 	t.Parallel()
@@ -130,7 +130,7 @@ func (l *ledgerState) checks() []entry {
 			_, err := fx.verifier.Verify(ctx, bucketRef(), l.text)
 			return err
 		}},
-		{"check a key by the bucket's id, once more", l.loadNewest, func(ctx context.Context, fx *fixture) error {
+		{"check a key by the bucket's id, second time", l.loadNewest, func(ctx context.Context, fx *fixture) error {
 			b := must[keys.Bucket](fx)(fx.keys.ReadBucket(fx.Context(), bucketAt(bucket)))
 			byID := keys.BucketRef{AccountID: accountID, ID: b.ID}
 			must[keys.Identity](fx)(fx.verifier.Verify(fx.Context(), byID, l.text))
@@ -171,12 +171,12 @@ func consumerLists() []entry {
 			_, _, _, err := fx.keys.ListConsumers(ctx, bucketAt(bucket), keys.Filter{}, page, keys.Include{})
 			return err
 		}},
-		{"list 100 consumers from the 500th on", nil, func(ctx context.Context, fx *fixture) error {
+		{"list 100 consumers at offset 500", nil, func(ctx context.Context, fx *fixture) error {
 			_, _, _, err := fx.keys.ListConsumers(ctx, bucketAt(bucket), keys.Filter{}, store.Page{Limit: 100, Offset: 500},
 				keys.Include{})
 			return err
 		}},
-		{"list 100 consumers behind the 500th", nil, func(ctx context.Context, fx *fixture) error {
+		{"list 100 consumers after the cursor of the 500th", nil, func(ctx context.Context, fx *fixture) error {
 			_, _, _, err := fx.keys.ListConsumers(ctx, bucketAt(bucket), keys.Filter{},
 				store.Page{Limit: 100, After: "consumer-000498"}, keys.Include{})
 			return err
@@ -186,7 +186,7 @@ func consumerLists() []entry {
 				keys.Include{})
 			return err
 		}},
-		{"list the consumers with a tag, 1 of them", nil, func(ctx context.Context, fx *fixture) error {
+		{"list the consumers with a tag, 1 match", nil, func(ctx context.Context, fx *fixture) error {
 			_, _, _, err := fx.keys.ListConsumers(ctx, bucketAt(bucket), keys.Filter{Tags: map[string]string{"team": "a"}}, page,
 				keys.Include{})
 			return err
