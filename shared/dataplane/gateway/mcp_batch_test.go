@@ -20,7 +20,7 @@ func TestBatchCallsRunTheServersPolicies(t *testing.T) {
 	text := body(t,
 		fx.post(t, "/limited/mcp", "["+call("1")+","+call("2")+`,{"jsonrpc":"2.0","method":"notifications/cancelled"},`+
 			call(`"three"`)+"]", header("Authorization", "Bearer good")))
-	var replies []rpc
+	var replies []rpcResponse
 	if err := json.Unmarshal([]byte(text), &replies); err != nil || len(replies) != 3 {
 		t.Fatalf("POST /limited/mcp with a batch: body = %s, %v, want 3 responses", text, err)
 	}
@@ -74,7 +74,7 @@ func TestBatchResponseSizeIsLimited(t *testing.T) {
 			fx.mu.Unlock()
 			before := fx.count()
 			text := body(t, fx.post(t, "/mcp", "["+strings.Join(calls, ",")+"]"))
-			var replies []rpc
+			var replies []rpcResponse
 			if err := json.Unmarshal([]byte(text), &replies); err != nil || len(replies) != len(calls) ||
 				len(text) > 4<<20+4096 {
 				t.Fatalf("batch of %d: %d responses of %d bytes, %v, want one each and at most 4 MiB",
@@ -115,7 +115,7 @@ func TestBatchSharesOneCheckBudget(t *testing.T) {
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"putList","arguments":{"body":[1%s]}}}`,
 				i, strings.Repeat(",1", 999)))
 	}
-	var replies []rpc
+	var replies []rpcResponse
 	if err := json.Unmarshal([]byte(body(t, fx.post(t, "/mcp", "["+strings.Join(calls, ",")+"]"))),
 		&replies); err != nil ||
 		len(replies) != 10 {

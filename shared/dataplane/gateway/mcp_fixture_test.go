@@ -241,15 +241,15 @@ func (fx *mcpFixture) post(t testing.TB, path, text string, modifiers ...func(*h
 	}}, modifiers...)...)
 }
 
-// rpc is a JSON-RPC response.
-type rpc struct {
+// rpcResponse is a JSON-RPC response.
+type rpcResponse struct {
 	ID     any
 	Result json.RawMessage
 	Error  *rpcError
 }
 
 // String describes the response in messages of tests.
-func (r rpc) String() string {
+func (r rpcResponse) String() string {
 	return fmt.Sprintf("ID %v, result %s, error %v", r.ID, r.Result, r.Error)
 }
 
@@ -269,12 +269,12 @@ func (e *rpcError) String() string {
 }
 
 // call calls a method of an MCP server and returns the response.
-func (fx *mcpFixture) call(t testing.TB, path, method, params string, modifiers ...func(*http.Request)) rpc {
+func (fx *mcpFixture) call(t testing.TB, path, method, params string, modifiers ...func(*http.Request)) rpcResponse {
 	t.Helper()
 	message := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params)
 	response := fx.post(t, path, message, modifiers...)
 	text := body(t, response)
-	var out rpc
+	var out rpcResponse
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		t.Fatalf("%s at %s: status = %d, body = %s: %v, want a JSON-RPC response",
 			method, path, response.StatusCode, text, err)
@@ -286,8 +286,8 @@ func (fx *mcpFixture) call(t testing.TB, path, method, params string, modifiers 
 type toolResult struct {
 	Content []struct{ Type, Text string }
 	IsError bool
-	// StructuredContent is nil if the response is no JSON object, or if the server has neither
-	// includeStructuredContent nor includeOutputSchema.
+	// StructuredContent is nil unless the route's response is a JSON object and the server sets
+	// includeStructuredContent or includeOutputSchema.
 	StructuredContent json.RawMessage
 }
 
@@ -299,7 +299,7 @@ func (r toolResult) String() string {
 // tool calls a tool of an MCP server. It returns the result, which is empty after an error, and the JSON-RPC response.
 func (fx *mcpFixture) tool(
 	t testing.TB, path, name, arguments string, modifiers ...func(*http.Request),
-) (toolResult, rpc) {
+) (toolResult, rpcResponse) {
 	t.Helper()
 	reply := fx.call(t, path, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments), modifiers...)
 	var out toolResult

@@ -55,7 +55,7 @@ func TestMCPTransport(t *testing.T) {
 			if tt.code == 0 {
 				return
 			}
-			var reply rpc
+			var reply rpcResponse
 			if err := json.Unmarshal([]byte(text), &reply); err != nil || reply.Error == nil || reply.Error.Code != tt.code {
 				t.Errorf("%s /mcp: body = %s, want error %d", tt.method, text, tt.code)
 			}

@@ -35,9 +35,10 @@ type shutdownState struct {
 
 	mu       sync.Mutex // guards the fields below
 	listener net.Listener
-	// conns counts for each HTTP/1.1 connection how often net/http holds it: a parked connection
-	// can return to net/http before net/http has reported its release. During a shutdown, conns
-	// also has parked connections whose last response did not have the field Connection: close.
+	// conns maps each HTTP/1.1 connection to the number of times that net/http holds it now. The number is 2 for a short
+	// time if a parked connection returns to net/http before net/http has reported the end of its earlier use. During a
+	// shutdown, conns also has, with the number 0, parked connections whose last response did not have the field
+	// Connection: close.
 	conns map[*conn]int
 	// http2Conns has the HTTP/2 connections.
 	http2Conns map[*framedConn]struct{}
@@ -144,8 +145,9 @@ func (s *shutdownState) waitForConns(ctx context.Context) {
 	}
 }
 
-// canCloseAll reports whether all HTTP/1.1 connections without a request in flight can be closed. noticeTime is the
-// time between AnnounceShutdown and Shutdown.
+// canCloseAll reports whether Shutdown can stop waiting for HTTP/1.1 connections, because no further request is likely
+// to arrive on them soon. It returns false while a response without the field Connection: close is written, because the
+// client may send another request after it. noticeTime is the time between AnnounceShutdown and Shutdown.
 func (s *shutdownState) canCloseAll(now time.Time, noticeTime time.Duration) bool {
 	if now.UnixNano()-s.lastArrival.Load() < int64(min(firstRequestTimeout, noticeTime)) {
 		return false
@@ -159,7 +161,8 @@ func (s *shutdownState) canCloseAll(now time.Time, noticeTime time.Duration) boo
 			delete(s.conns, c)
 		case since == responseInFlight, since != 0 && now.UnixNano()-since < int64(noticeTime):
 			return false
-		// A part of a head has arrived. The head has its own timeout.
+		// A part of a request has arrived. The wait for the rest ends by a timeout of the connection, or with the context
+		// of Shutdown.
 		case c.mayBeSending.Load() && !c.disconnected.Load() && !c.closed.Load():
 			return false
 		}

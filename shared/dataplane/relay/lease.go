@@ -20,7 +20,7 @@ const (
 	// renewInterval is the time between two writes of a row. Each relay writes a row for each of its tunnels. A
 	// failed write is repeated every checkInterval, so writes can fail for 80 seconds before the lease ends.
 	renewInterval = 40 * time.Second
-	// checkInterval is the time between two checks of Run for rows that are due, or whose last write has failed.
+	// checkInterval is the interval at which Run looks for rows that are due, or whose last write has failed.
 	checkInterval = 2 * time.Second
 	// agentWait is how long a request waits for an agent that was connected a moment
 	// ago. The agent dials again within a second, or later if it is refused.
@@ -31,7 +31,7 @@ const (
 	maxWriters = 8
 )
 
-// leases writes and reads the rows of one relay. It is safe for concurrent use.
+// leases writes the rows of one relay, and reads the rows of all relays. It is safe for concurrent use.
 type leases struct {
 	table       *store.Table // nil for a relay that writes no rows
 	id, address string
@@ -43,9 +43,9 @@ type leases struct {
 	// shutting down.
 	connected, draining func(ref string) bool
 
-	mu       sync.Mutex
-	byRef    map[string]*lease
-	versions int64 // the version of the last row that was written
+	mu          sync.Mutex
+	byRef       map[string]*lease
+	lastVersion int64 // the version of the last row that nextRow returned
 	// released is set when releaseAll begins: from then on, no further leases are taken.
 	released bool
 }
@@ -68,8 +68,8 @@ func (ls *leases) refs() []string {
 	return slices.Collect(maps.Keys(ls.byRef))
 }
 
-// writeIfDue writes the row of a tunnel if it is due. Call it after the first connection of a tunnel may
-// have begun, after its last connection has ended, and to renew the row. Run repeats a failed write.
+// writeIfDue writes the row of a tunnel if it is due. Call it after each new connection of a tunnel, after the tunnel's
+// last connection has ended, and to renew the row. Run repeats a failed write.
 func (ls *leases) writeIfDue(ctx context.Context, ref string) {
 	ls.mu.Lock()
 	l := ls.byRef[ref]
@@ -131,8 +131,10 @@ func (ls *leases) nextRow(ref string, l *lease) (next row, due, changed bool) {
 	}
 	changed = l.holds != connected
 	l.holds, l.writtenAt = connected, time.Time{}
-	ls.versions++
-	next = row{ID: ls.id, Address: ls.address, ExpiresAt: store.Instant(now.Add(leaseDuration)), Version: ls.versions}
+	ls.lastVersion++
+	next = row{
+		ID: ls.id, Address: ls.address, ExpiresAt: store.Instant(now.Add(leaseDuration)), Version: ls.lastVersion,
+	}
 	if !connected {
 		next.Released, next.ExpiresAt = true, store.Instant(l.disconnectedAt.Add(agentWait))
 	}
@@ -161,7 +163,7 @@ func (ls *leases) expectsAgent(ref string) bool {
 	return now.Sub(l.disconnectedAt) < agentWait
 }
 
-// run writes rows that are due until ctx ends.
+// run calls writeAllDue every checkInterval, until ctx ends.
 func (ls *leases) run(ctx context.Context) {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
@@ -195,8 +197,8 @@ func (ls *leases) writeAllDue(ctx context.Context) {
 	_ = work.Wait()
 }
 
-// releaseAll writes to all rows of this relay that it no longer holds the tunnel. After that, the relay takes no
-// further leases.
+// releaseAll marks all rows of this relay as released (row.Released). From the call on, the relay takes no further
+// leases.
 func (ls *leases) releaseAll(ctx context.Context) {
 	ls.mu.Lock()
 	ls.released = true
