@@ -22,18 +22,19 @@ func TestFunctionEnvironmentNamesTheInstallation(t *testing.T) {
 	}
 }
 
-// TestFunctionEnvironmentHasThePublicAddress checks which address of the management API functions get: the address of
-// the setting, of the API's domain, or of API Gateway. In an emulator without the setting, they get no address.
+// TestFunctionEnvironmentHasThePublicAddress checks the address of the management API in the environment of each
+// function. It is the address in the setting apiUrl, otherwise the API's domain, otherwise the address of API Gateway.
+// In an emulator without the setting, functions have no address.
 func TestFunctionEnvironmentHasThePublicAddress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		context map[string]string
 		want    string
 	}{
-		"address of API Gateway": {nil, "https://${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}/dev"},
-		"API domain":             {apiDomainContext, "https://api.example.com"},
-		"address of a proxy":     {functionContext, "https://edge.example.com/api"},
-		"emulator":               {map[string]string{"emulator": miniStack}, ""},
-		"address of an emulator": {emulatorContext, "http://api.example.com"},
+		"address of API Gateway":   {nil, "https://${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}/dev"},
+		"API domain":               {apiDomainContext, "https://api.example.com"},
+		"address of a proxy":       {functionContext, "https://edge.example.com/api"},
+		"emulator without a proxy": {map[string]string{"emulator": miniStack}, ""},
+		"emulator with a proxy":    {emulatorContext, "http://api.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := synthesize(t, minimalContext(tc.context))

@@ -162,8 +162,8 @@ func (f *secretFile) write(secret string) error {
 	return nil
 }
 
-// remove removes the file while it is still locked. Windows does not remove open files: if the removal fails, remove
-// closes the file and tries again.
+// remove removes the file before it releases the lock, if this command has it. Windows does not remove open files: if
+// the removal fails, remove closes the file and tries again.
 func (f *secretFile) remove() {
 	err := os.Remove(f.file.Name())
 	f.close()
@@ -257,8 +257,9 @@ func secretIn(document json.RawMessage, secretMember string) string {
 	return memberText(document, secretMember, secretMember)
 }
 
-// memberText returns the text of a member, "" if it is missing. If the new key is in a list, memberText reads the
-// member of the list's first entry.
+// memberText returns the text of the member of document with this name, or "" if the member is missing or not a string.
+// If secretMember is keyMember and document has the list apiKeys, memberText reads the member of the list's first entry
+// instead.
 func memberText(document json.RawMessage, secretMember, name string) string {
 	var list []json.RawMessage
 	if keys := memberValue(document, apiKeysMember); secretMember == keyMember && json.Unmarshal(keys, &list) == nil &&
@@ -266,7 +267,8 @@ func memberText(document json.RawMessage, secretMember, name string) string {
 		document = list[0]
 	}
 	var text string
-	_ = json.Unmarshal(memberValue(document, name), &text) // an error means that the member is no text
+	// After an error, text is "": the member is missing or not a string.
+	_ = json.Unmarshal(memberValue(document, name), &text)
 	return text
 }
 

@@ -46,13 +46,13 @@ func TestStreamStartsUncountedAfterTimeout(t *testing.T) {
 			start := time.Now()
 			done, refusal, err := s.Begin(t.Context(), "acme")
 			if elapsed := time.Since(start); err == nil || refusal != nil || done == nil || elapsed != acquireTimeout {
-				t.Fatalf("Begin() = done %t, %v, %v after %s, want done and an error after %s",
-					done != nil, refusal, err, elapsed, acquireTimeout)
+				t.Fatalf("applies %t: Begin() = done %t, %v, %v after %s, want done and an error after %s",
+					applies, done != nil, refusal, err, elapsed, acquireTimeout)
 			}
 			backend.silenced = false
 			done()
 			if _, refusal, err := s.Begin(t.Context(), "acme"); refusal != nil || err != nil {
-				t.Errorf("next Begin() = %v, %v, want no refusal", refusal, err)
+				t.Errorf("applies %t: next Begin() = %v, %v, want no refusal and no error", applies, refusal, err)
 			}
 		})
 	}

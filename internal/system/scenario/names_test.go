@@ -12,8 +12,9 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/readme"
 )
 
-// TestDeploymentNamesNeedNoDNS runs the commands of docs/local-run.md for programs that do not resolve the names: with curl, Python
-// and Node. It also checks that `fetch` fails where the page says so.
+// TestDeploymentNamesNeedNoDNS runs the commands of docs/local-run.md that call a deployment without resolving its
+// name, with curl, Python and Node. It also checks that `fetch` of Node gets the status 404, as the page says, because
+// it does not send the Host of the deployment.
 func TestDeploymentNamesNeedNoDNS(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
 		t.Skip(varAPI + " selects an installation, but this test needs the local run")
@@ -41,18 +42,21 @@ func TestDeploymentNamesNeedNoDNS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const fetched = `const url = new URL(process.argv[2])
+	const fetchScript = `const url = new URL(process.argv[2])
 console.log((await fetch("http://127.0.0.1:" + url.port + url.pathname, { headers: { Host: url.host } })).status)`
 	steps = append(steps, readme.Step{
-		Commands: "node --input-type=module - \"$url\" <<'END'\n" + fetched + "\nEND",
+		Commands: "node --input-type=module - \"$url\" <<'END'\n" + fetchScript + "\nEND",
 		Want:     "404",
 	})
 	if exec.CommandContext(t.Context(), "python3", "-c", "import requests").Run() == nil { // not part of Python
-		const requested = `import requests, sys
+		const requestsScript = `import requests, sys
 from urllib.parse import urlsplit
 url = urlsplit(sys.argv[1])
 print(requests.get(url._replace(netloc=f"127.0.0.1:{url.port}").geturl(), headers={"Host": url.netloc}).status_code)`
-		steps = append(steps, readme.Step{Commands: "python3 - \"$url\" <<'END'\n" + requested + "\nEND", Want: "200"})
+		steps = append(steps, readme.Step{
+			Commands: "python3 - \"$url\" <<'END'\n" + requestsScript + "\nEND",
+			Want:     "200",
+		})
 	}
 	env := append(os.Environ(), "no_proxy=127.0.0.1,localhost")
 	if _, err := readme.Run(t.Context(), t.TempDir(), env, steps); err != nil {

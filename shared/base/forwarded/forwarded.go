@@ -29,7 +29,8 @@ type Origin struct {
 }
 
 // Parse returns the origin of a request. It reads X-Forwarded-For and X-Forwarded-Proto only if the peer is a trusted
-// proxy. It does not read X-Forwarded-Host, because load balancers pass this field of the client on unchanged.
+// proxy. It does not read X-Forwarded-Host, because load balancers forward the client's value of this field
+// unchanged.
 func Parse(r *http.Request, trusted []netip.Prefix) Origin {
 	o := Origin{Peer: parseAddr(r.RemoteAddr), Scheme: "http"}
 	if r.TLS != nil {

@@ -22,8 +22,8 @@ type ServerFactory struct {
 	routing
 }
 
-// routing has what servers of the same operations share. It does not have the functions that carry the
-// operations out, which differ between servers.
+// routing has the routes and scopes of operations. All servers of one ServerFactory share them. The handlers of the
+// operations are not in routing, because each server has its own handlers.
 type routing struct {
 	mux *http.ServeMux
 	ids []string // the ids of the operations, in the order of the routes

@@ -30,7 +30,7 @@ func TestFileRecordsTakePrecedenceOverDNS(t *testing.T) {
 	checkLookup := func(name string, want ...string) {
 		t.Helper()
 		if got, err := f.LookupTXT(t.Context(), name); !slices.Equal(got, want) || (err == nil) != (want != nil) {
-			t.Errorf("LookupTXT(%s) = %q, %v, want %q", name, got, err, want)
+			t.Errorf("LookupTXT(%s) = %q, %v, want %q and success %t", name, got, err, want, want != nil)
 		}
 	}
 	checkLookup("a.example.")
@@ -55,7 +55,7 @@ func TestUnreadableFileIsAnError(t *testing.T) {
 	}
 }
 
-func TestResolverWithoutFileIsTheDNS(t *testing.T) {
+func TestResolverFor(t *testing.T) {
 	if resolver := localdns.ResolverFor(config.Config{}); resolver != net.DefaultResolver {
 		t.Errorf("ResolverFor(no file) = %v, want net.DefaultResolver", resolver)
 	}

@@ -24,15 +24,15 @@ var ErrSameKey = errors.New(
 	"that KMS key wraps the root key already, and nothing was changed: name another one by --to")
 
 // WrapAlso wraps the root key with a second KMS key, toID, in addition to the first, keyID. It can be repeated.
-// by has the operator and the time for the history. WrapAlso returns ErrSameKey, ErrNoRootKey, or an error
-// during a rotation. Fault: Conflict if there is another second KMS key than toID.
+// by has the operator and the time for the history. WrapAlso returns ErrSameKey, ErrNoRootKey, or another error while
+// the root key is being rotated. Fault: Conflict if there is already another second KMS key than toID.
 func WrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, table *store.Table, by Initiator) error {
 	return table.RunInTx(ctx, func(ctx context.Context) error {
 		return wrapAlso(detached(ctx), client, keyID, toID, table, by)
 	})
 }
 
-// Initiator has the name of the operator who started a change of the root key, and the time of the start.
+// Initiator has the name of the operator who started a change of the KMS key, and the time of the start.
 type Initiator struct {
 	By string
 	At time.Time
@@ -73,9 +73,9 @@ func wrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, tab
 }
 
 // WrapOnly removes the first KMS key, so that only the second KMS key, toID, wraps the root key. It can be repeated.
-// Processes that use the first KMS key lose the root key at their next refresh, within an hour. So deploy them with the
-// second KMS key before. WrapOnly returns ErrNoRootKey, or an error during a rotation or if the KMS key toID does not
-// unwrap the root key.
+// Processes that use the first KMS key lose the root key at their next refresh, within an hour. So deploy all processes
+// with the second KMS key before you call WrapOnly. WrapOnly returns ErrNoRootKey if there is no root key. It also
+// returns an error while the root key is being rotated, and if the KMS key toID does not unwrap the root key.
 func WrapOnly(ctx context.Context, client EncryptClient, toID string, table *store.Table, by Initiator) error {
 	return table.RunInTx(ctx, func(ctx context.Context) error { return wrapOnly(detached(ctx), client, toID, table, by) })
 }
