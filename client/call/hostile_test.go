@@ -110,27 +110,52 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 				operation, err, exit.ErrInterrupted, unknown, reported)
 		}
 	}
-	refusing, _, _ := newTestAPI(t, func(http.ResponseWriter, *http.Request) {})
-	refusing.HTTP = &http.Client{Transport: &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		},
-	}}
-	_, err := refusing.Do(t.Context(), tool(t, "ApiKeyBucketsService_create"),
-		map[string]json.RawMessage{"name": encode(t, "b")})
-	if exit.CodeOf(err) != exit.Failure || strings.Contains(err.Error(), unknown) {
-		t.Errorf("Do() without a connection: error = %v, want code %d without %q, because nothing was sent",
-			err, exit.Failure, unknown)
-	}
+	checkUnsentChange(t, unknown)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	api, _, _ := newTestAPI(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect that the client disconnects
 		cancel(exit.ErrInterrupted)
 		<-r.Context().Done()
 	})
-	_, err = api.Do(ctx, tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": encode(t, "b")})
+	_, err := api.Do(ctx, tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": encode(t, "b")})
 	if !errors.Is(err, exit.ErrInterrupted) || !strings.Contains(err.Error(), unknown) {
 		t.Errorf("Do() interrupted during the request: error = %v, want %v with %q", err, exit.ErrInterrupted, unknown)
+	}
+}
+
+// checkUnsentChange lets connections fail. The outcome of a change is unknown only if an earlier attempt was sent.
+func checkUnsentChange(t *testing.T, unknown string) {
+	t.Helper()
+	for name, connections := range map[string]int{"no connection": 0, "a lost response, then no connection": 1} {
+		api, _, _ := newTestAPI(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		api.HTTP = &http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if connections--; connections < 0 {
+					return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			},
+		}}
+		wantUnknown := connections > 0
+		_, err := api.Do(t.Context(), tool(t, "ApiKeyBucketsService_create"),
+			map[string]json.RawMessage{"name": encode(t, "b")})
+		if exit.CodeOf(err) != exit.Failure || strings.Contains(err.Error(), unknown) != wantUnknown {
+			t.Errorf("Do() with %s: error = %v, want code %d and strings.Contains(error, %q) = %t",
+				name, err, exit.Failure, unknown, wantUnknown)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	api, _, _ := newTestAPI(t, func(http.ResponseWriter, *http.Request) {})
+	api.HTTP = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			cancel(exit.ErrInterrupted)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	}}
+	_, err := api.Do(ctx, tool(t, "ApiKeyBucketsService_create"), map[string]json.RawMessage{"name": encode(t, "b")})
+	if !errors.Is(err, exit.ErrInterrupted) || strings.Contains(err.Error(), unknown) {
+		t.Errorf("Do() interrupted during the dial: error = %v, want %v without %q", err, exit.ErrInterrupted, unknown)
 	}
 }
 

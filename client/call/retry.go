@@ -10,8 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -46,7 +48,9 @@ func (a *API) doWithRetry(
 		if err != nil {
 			return nil, err
 		}
+		r, wasSent := TraceSent(r)
 		resp, err := a.doOnce(r)
+		outcomeUnknown = outcomeUnknown || err != nil && wasSent()
 		if outcomeUnknown && resp != nil && resp.Status == http.StatusNotFound && t.Method == http.MethodDelete {
 			// An earlier attempt has probably deleted the object, and its response was lost.
 			return &Response{Status: http.StatusNoContent, Header: resp.Header}, nil
@@ -55,10 +59,13 @@ func (a *API) doWithRetry(
 		delay := backoff
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return nil, fmt.Errorf("wait for the answer of %s: %w%s", a.Access.Origin.Host, context.Cause(ctx),
-				unknownOutcomeSuffix(t))
+			err := fmt.Errorf("wait for the answer of %s: %w", a.Access.Origin.Host, context.Cause(ctx))
+			if outcomeUnknown {
+				err = fmt.Errorf("%w%s", err, unknownOutcomeSuffix(t))
+			}
+			return nil, err
 		case err != nil:
-			reason, outcomeUnknown = a.explain(err), outcomeUnknown || !IsNotSent(err)
+			reason = a.explain(err)
 		case resp.Status == http.StatusTooManyRequests:
 			reason, delay = "it is asked too often", retryAfter(resp.Header, min(backoff, maxRateLimitBackoff))
 		case resp.Status == http.StatusBadGateway, resp.Status == http.StatusServiceUnavailable,
@@ -93,25 +100,22 @@ func (a *API) doWithRetry(
 // errResponseTooLarge is the error for a response that is endless, or that grows too large when it is decompressed.
 var errResponseTooLarge = fmt.Errorf("the answer has more than %d bytes", maxResponseSize)
 
-// IsNotSent reports whether an error occurred before a request was sent: no connection was established, or the client
-// refused the server. A change is not made in this case.
-func IsNotSent(err error) bool {
-	opErr, isOp := errors.AsType[*net.OpError](err)
-	return isOp && opErr.Op == "dial" || isWrongServer(err)
-}
-
-// isWrongServer reports whether the client refused a server before it sent a request.
-func isWrongServer(err error) bool {
-	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
-	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
-	return isCertificate || notTLS || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errNotLoopback)
+// TraceSent returns a copy of a request, and a function that reports whether the copy was sent. Then the server may
+// have handled it, even if no response has come. net/http can send a request a second time over another connection, so
+// the last error does not say whether an earlier connection has sent it.
+func TraceSent(r *http.Request) (traced *http.Request, wasSent func() bool) {
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), trace)), sent.Load
 }
 
 // isPermanent reports whether an error will occur again in the next attempt.
 func isPermanent(err error) bool {
 	name, isDNS := errors.AsType[*net.DNSError](err)
-	return isDNS && name.IsNotFound || isWrongServer(err) || errors.Is(err, errProtocolSwitch) ||
-		errors.Is(err, errResponseTooLarge)
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, notTLS := errors.AsType[tls.RecordHeaderError](err)
+	return isDNS && name.IsNotFound || isCertificate || notTLS || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.Is(err, errNotLoopback) || errors.Is(err, errProtocolSwitch) || errors.Is(err, errResponseTooLarge)
 }
 
 // unknownOutcomeSuffix returns the end of an error message for a request whose response was lost. It warns that the

@@ -142,8 +142,13 @@ func (s *session) createKeys(ctx context.Context, path string, arguments map[str
 	if rows, err = d.pendingFirst(rows); err != nil {
 		return exit.WithCode(exit.Usage, fmt.Errorf("%s: %w", path, err))
 	}
-	n := 0
-	for i, row := range rows {
+	n, before := 0, 0
+	for _, row := range rows {
+		if d.hasKey(row) {
+			before++
+		}
+	}
+	for _, row := range rows {
 		if d.hasKey(row) {
 			continue
 		}
@@ -153,20 +158,20 @@ func (s *session) createKeys(ctx context.Context, path string, arguments map[str
 		key, err := s.createKey(ctx, row, arguments)
 		if err != nil {
 			return fmt.Errorf("%s: line %d: %w\n%d of %d keys are made; the same command goes on from there", path, row.line,
-				errors.Join(err, d.dropIfRefused(err)), i, len(rows))
+				errors.Join(err, d.dropIfRefused(err)), before+n, len(rows))
 		}
 		if err := d.finish(key); err != nil {
 			return err
 		}
 		if n++; n%progressInterval == 0 {
-			s.out.Infof("%d of %d keys are made", i+1, len(rows))
+			s.out.Infof("%d of %d keys are made", before+n, len(rows))
 		}
 	}
 	document, err := json.Marshal(struct {
 		Created       int    `json:"made"`
 		CreatedBefore int    `json:"madeBefore"`
 		File          string `json:"file"`
-	}{n, len(rows) - n, path + doneFileSuffix})
+	}{n, before, path + doneFileSuffix})
 	if err != nil {
 		return fmt.Errorf("write the document: %w", err)
 	}

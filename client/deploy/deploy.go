@@ -171,8 +171,8 @@ func (d *Deployer) upload(ctx context.Context, s Source, address, id string, arc
 		return &FollowError{s.Project, id, true, err}
 	}
 	for attempt := 1; ; attempt++ {
-		status, err := d.uploadOnce(ctx, s, address, id, io.NewSectionReader(archive, 0, size), size)
-		deliveryUnknown = deliveryUnknown || err != nil && !call.IsNotSent(err) || status >= http.StatusInternalServerError
+		status, sent, err := d.uploadOnce(ctx, s, address, id, io.NewSectionReader(archive, 0, size), size)
+		deliveryUnknown = deliveryUnknown || err != nil && sent || status >= http.StatusInternalServerError
 		switch {
 		case err == nil && status/100 == 2:
 			return nil
@@ -197,10 +197,10 @@ func (d *Deployer) upload(ctx context.Context, s Source, address, id string, arc
 
 func (d *Deployer) uploadOnce(
 	ctx context.Context, s Source, address, id string, archive io.Reader, size int64,
-) (status int, err error) {
+) (status int, sent bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPut, address, archive)
 	if err != nil {
-		return 0, errors.New("its address cannot be read")
+		return 0, false, errors.New("its address cannot be read")
 	}
 	r.ContentLength = size
 	r.Header.Set("User-Agent", "gatewright/"+release.Version())
@@ -210,16 +210,17 @@ func (d *Deployer) uploadOnce(
 	} {
 		r.Header.Set("X-Goog-Meta-"+name, url.PathEscape(value)) // contract 3.2
 	}
+	r, wasSent := call.TraceSent(r)
 	resp, err := d.API.HTTP.Do(r)
 	if err != nil {
 		if urlErr, ok := errors.AsType[*url.Error](err); ok {
 			err = urlErr.Err // without the URL, with which anybody could upload
 		}
-		return 0, err
+		return 0, wasSent(), err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
-	return resp.StatusCode, err
+	return resp.StatusCode, true, err
 }
 
 // status is the status of a build in the API (contract 3.1).

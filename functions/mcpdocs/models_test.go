@@ -36,7 +36,7 @@ func newBedrockFixture(t *testing.T, b *bedrocktest.Bedrock, log *bytes.Buffer, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := vectorFile.Write()
+	file, err := vectorFile.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

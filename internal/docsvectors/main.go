@@ -97,7 +97,7 @@ func compute(
 		if err != nil {
 			return nil, nil, err
 		}
-		file, err := vectorFile.Write()
+		file, err := vectorFile.Encode()
 		return file, docsearch.New(index, nil).UseModels(docsearch.Models{
 			Embedder: embedder, EmbeddingModel: id, Vectors: func() ([]byte, error) { return file, nil },
 		}, time.Now), err

@@ -74,7 +74,7 @@ type Tool struct {
 	ArgumentSecrets *Secrets `json:"given,omitempty"`
 }
 
-// dryRunSchema is the schema of the result of a dry run (api.DryRunArgument).
+// dryRunSchema is the schema of the result of a dry run (api.DryRunResult).
 const dryRunSchema = `{"type":"object","description":"What a dry run answers.","properties":{` +
 	`"dryRun":{"const":true},"operation":{"type":"string"},"status":{"type":"integer"},` +
 	`"before":{"description":"What is there, null for nothing."},` +

@@ -78,7 +78,7 @@ func TestIndexRoundTrip(t *testing.T) {
 	}
 	rewritten, err := read.Encode()
 	if err != nil || !bytes.Equal(written, rewritten) {
-		t.Errorf("Write() of the index that was read differs or fails with %v, want the same bytes and no error", err)
+		t.Errorf("Encode() of the index that was read differs or fails with %v, want the same bytes and no error", err)
 	}
 	if read.WeightsDigest() != index.WeightsDigest() || !slices.Equal(read.Passages, pages.Passages) ||
 		!slices.Equal(read.Questions, pages.Questions) {

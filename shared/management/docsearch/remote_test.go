@@ -44,7 +44,7 @@ func vectorsOf(t *testing.T, model string, content docsearch.Content) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := v.Write()
+	file, err := v.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestVectorsRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rewritten, err := v.Write()
+	rewritten, err := v.Encode()
 	if err != nil || !bytes.Equal(rewritten, file) {
 		t.Errorf("second Write() differs or fails with %v, want the same bytes and no error", err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Vectors has the vectors of an index's texts, computed with a model over a network. The operator
-// creates a file of LoadVectors (`make docs-vectors`) for one model and one version of the documentation.
+// creates a file of Vectors (`make docs-vectors`) for one model and one version of the documentation.
 type Vectors struct {
 	// Model is the model's id. Content is the digest of the texts (Content.Digest).
 	Model         string
@@ -67,9 +67,9 @@ func (v *Vectors) dot(text int, question []float32) float64 {
 	return dotProduct(v.scales[text], v.cells[text*v.dimensions:(text+1)*v.dimensions], question)
 }
 
-// Write returns the vectors as a file: vectorsMagic, the length of the head in 32 bits,
+// Encode returns the vectors as a file: vectorsMagic, the length of the head in 32 bits,
 // the head, the scales in 32 bits each, and the cells in 8 bits each.
-func (v *Vectors) Write() ([]byte, error) {
+func (v *Vectors) Encode() ([]byte, error) {
 	head, err := json.Marshal(vectorsHead{v.Model, v.ContentDigest[:], v.MinCovered, len(v.scales), v.dimensions})
 	if err != nil {
 		return nil, fmt.Errorf("write the head: %w", err)

@@ -106,11 +106,14 @@ func Execute(ctx context.Context, root *cobra.Command) (executed *cobra.Command,
 	return executed, err
 }
 
-// addVersionFlag makes root print its version, and nothing else, if it is called with --version. cobra's own flag can only
-// do that with a template, and a program that calls text/template contains all exported methods of all its types.
-// That is 12 MB of the server.
+// addVersionFlag makes root print its version, and nothing else, if it is called with --version. It does nothing for a
+// program without a version. cobra's own flag can only print the version alone with a template, and a program that
+// calls text/template contains all exported methods of all its types. That is 12 MB of the server.
 func addVersionFlag(root *cobra.Command) {
 	version, run := root.Version, root.RunE
+	if version == "" {
+		return
+	}
 	root.Version = "" // without a version, cobra adds no flag
 	requested := root.Flags().BoolP("version", "v", false, "version for "+root.Name())
 	root.RunE = func(cmd *cobra.Command, args []string) error {

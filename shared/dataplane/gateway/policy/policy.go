@@ -41,7 +41,7 @@ type Setup struct {
 	Allowances Allowances
 	// ClientVerifier verifies client certificates; nil trusts no certificate.
 	ClientVerifier ClientVerifier
-	// SubscriptionReader and Quotas are for quota-inbound. If they are nil, requests can't be counted.
+	// Subscriptions and Quotas are for quota-inbound. If they are nil, requests can't be counted.
 	Subscriptions SubscriptionReader
 	Quotas        Quotas
 	// Documents caches results for GraphQL documents, nil for no cache.
