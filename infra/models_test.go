@@ -105,7 +105,7 @@ func TestVectorsMatchTheModelAndDocumentation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file, err := v.Write()
+		file, err := v.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
