@@ -106,13 +106,23 @@ func TestUnitsBeyondTheLimitAreCounted(t *testing.T) {
 // flakyBackend is a backend that fails at random, before or after a commit.
 type flakyBackend struct {
 	*memory.Backend
-	mu     sync.Mutex
-	random *rand.Rand
+	mu       sync.Mutex
+	random   *rand.Rand
+	failures map[string]int // by token
 }
+
+// maxFailures is the maximum number of failures of one transaction. It is smaller than the number of times that the
+// table repeats a transaction, so each transaction succeeds in the end.
+const maxFailures = 5
 
 func (f *flakyBackend) Transact(ctx context.Context, token string, writes []store.Write) error {
 	f.mu.Lock()
 	chance := f.random.IntN(10)
+	if chance < 3 && f.failures[token] < maxFailures {
+		f.failures[token]++
+	} else {
+		chance = 9 // succeed
+	}
 	f.mu.Unlock()
 	switch chance {
 	case 0:
@@ -157,7 +167,7 @@ func TestRecordIsLinearizable(t *testing.T) {
 		Equal: func(a, b any) bool { return a == b },
 	}
 	for seed := range uint64(40) {
-		backend := &flakyBackend{Backend: memory.New(), random: rand.New(rand.NewPCG(seed, 1))}
+		backend := &flakyBackend{Backend: memory.New(), random: rand.New(rand.NewPCG(seed, 1)), failures: map[string]int{}}
 		l, p := ledger{storetest.NewWithBackend(t, backend)}, testPeriod()
 		var mu sync.Mutex
 		var history []porcupine.Operation
