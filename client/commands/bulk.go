@@ -142,12 +142,7 @@ func (s *session) createKeys(ctx context.Context, path string, arguments map[str
 	if rows, err = d.pendingFirst(rows); err != nil {
 		return exit.WithCode(exit.Usage, fmt.Errorf("%s: %w", path, err))
 	}
-	n, before := 0, 0
-	for _, row := range rows {
-		if d.hasKey(row) {
-			before++
-		}
-	}
+	n, before := 0, d.countKeys(rows)
 	for _, row := range rows {
 		if d.hasKey(row) {
 			continue

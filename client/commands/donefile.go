@@ -128,6 +128,16 @@ func (d *doneFile) hasKey(row keyRow) bool {
 	return recorded && (d.pending == nil || d.pending.Line != row.line)
 }
 
+// countKeys returns the number of rows whose keys earlier runs have recorded.
+func (d *doneFile) countKeys(rows []keyRow) (n int) {
+	for _, row := range rows {
+		if d.hasKey(row) {
+			n++
+		}
+	}
+	return n
+}
+
 // pendingFirst returns the rows with the row of the incomplete line in front. A row before it may have been empty when
 // that line was written, and the next key belongs to that line.
 func (d *doneFile) pendingFirst(rows []keyRow) ([]keyRow, error) {
