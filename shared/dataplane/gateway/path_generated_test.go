@@ -13,8 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
 // pathReader interprets the path of a request like an upstream, and returns
@@ -220,6 +222,10 @@ func (w *wire) send(method, target string) (status int, body string) {
 	w.t.Helper()
 	if w.conn == nil {
 		w.reader, w.conn = sendRaw(w.t, w.address, "")
+	}
+	// The deadline of sendRaw is for one request, and the connection has thousands.
+	if err := w.conn.SetDeadline(time.Now().Add(deadline.Timeout())); err != nil {
+		w.t.Fatal(err)
 	}
 	writef(w.conn, "%s %s HTTP/1.1\r\nHost: shop.test\r\n\r\n", method, target)
 	response, err := http.ReadResponse(w.reader, &http.Request{Method: method})

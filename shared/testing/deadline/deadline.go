@@ -10,7 +10,7 @@ import (
 
 // VarPlanted is the environment variable that passes the name of the planted defect from internal/planted to a test
 // binary. It is empty in all other runs. In a run of internal/planted without a defect, its value is not empty, but it
-// is not the name of a defect: Long is as short as with a defect.
+// is not the name of a defect: Timeout is as short as with a defect.
 const VarPlanted = "PLANTED_DEFECT"
 
 // Timeout returns a minute, so that a machine that is ten times slower passes too. In a run of internal/planted it
