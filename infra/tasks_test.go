@@ -49,7 +49,7 @@ func TestDeploymentVerifiesTaskParameters(t *testing.T) {
 	got := stack.SecretParameters()
 	want := []string{"/gatewright/dev/gateway-certificate", "/gatewright/dev/relay-certificate"}
 	if !slices.Equal(got, want) {
-		t.Errorf("Parameters() = %v, want %v", got, want)
+		t.Errorf("SecretParameters() = %v, want %v", got, want)
 	}
 }
 

@@ -181,7 +181,7 @@ func TestParentIgnoreFilesApply(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(filepath.Join(top, "apis", "shop"), link))
 	if rel := open(t, link).PathInRepository(); rel != "apis/shop" {
-		t.Errorf("InRepository() = %q, want apis/shop", rel)
+		t.Errorf("PathInRepository() = %q, want apis/shop", rel)
 	}
 	got, summary := archiveContents(t, open(t, link))
 	if want := []string{routes, "dist/x", "keep.log"}; !slices.Equal(sortedKeys(got), want) {

@@ -53,9 +53,9 @@ func TestOriginAcceptsOnlySafeAddresses(t *testing.T) {
 		u, err := profile.ParseOrigin(text)
 		switch {
 		case want == "" && (err == nil || exit.CodeOf(err) != exit.Usage || strings.Contains(err.Error(), "u:p")):
-			t.Errorf("Origin(%s) = %v, %v, want code %d without the password", text, u, err, exit.Usage)
+			t.Errorf("ParseOrigin(%s) = %v, %v, want code %d without the password", text, u, err, exit.Usage)
 		case want != "" && (err != nil || u.String() != want):
-			t.Errorf("Origin(%s) = %v, %v, want %s", text, u, err, want)
+			t.Errorf("ParseOrigin(%s) = %v, %v, want %s", text, u, err, want)
 		}
 	}
 }

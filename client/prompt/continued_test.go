@@ -28,7 +28,7 @@ func TestSecretStaysHiddenAfterStop(t *testing.T) {
 			return ""
 		}}.AskSecret(t.Context(), "The key", "--key-stdin")
 		if err != nil || input != "gwa_planted" {
-			t.Errorf("Secret() = %q, %v, want gwa_planted", input, err)
+			t.Errorf("AskSecret() = %q, %v, want gwa_planted", input, err)
 		}
 		return
 	}

@@ -119,7 +119,7 @@ func TestSecretIsNotShown(t *testing.T) {
 			}
 			checkHidden := func() {
 				if current, err := term.GetState(int(tty.Fd())); err != nil || *current == *initial {
-					t.Errorf("the terminal has its initial state during Secret() (%v), want a state without echo", err)
+					t.Errorf("the terminal has its initial state during AskSecret() (%v), want a state without echo", err)
 				}
 			}
 			prompter := prompt.Prompter{In: tty, Out: typist{tty, keyboard, tt.typed, checkHidden}, Getenv: func(string) string {
@@ -127,7 +127,7 @@ func TestSecretIsNotShown(t *testing.T) {
 			}}
 			secret, err := prompter.AskSecret(ctx, "The key", "--key-stdin")
 			if secret != tt.want || !errors.Is(err, tt.wantErr) {
-				t.Errorf("Secret() = %q, %v, want %q, %v", secret, err, tt.want, tt.wantErr)
+				t.Errorf("AskSecret() = %q, %v, want %q, %v", secret, err, tt.want, tt.wantErr)
 			}
 			if _, err := keyboard.WriteString("shown"); err != nil {
 				t.Fatal(err)

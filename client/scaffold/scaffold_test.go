@@ -53,7 +53,7 @@ func TestTemplateIsValid(t *testing.T) {
 		quoted, _ := json.Marshal(upstream)
 		if !strings.Contains(string(all[scaffold.RoutesFile]), `"baseUrl": `+string(quoted)) ||
 			strings.Contains(string(all[scaffold.RoutesFile]), `"UPSTREAM"`) {
-			t.Errorf("Files(%s) has the routes %s, want this baseUrl", upstream, all[scaffold.RoutesFile])
+			t.Errorf("TemplateFiles(%s) has the routes %s, want this baseUrl", upstream, all[scaffold.RoutesFile])
 		}
 		checkValid(t, all)
 	}
@@ -63,7 +63,7 @@ func TestTemplateIsValid(t *testing.T) {
 	} {
 		if _, err := scaffold.TemplateFiles(upstream); exit.CodeOf(err) != exit.Usage ||
 			strings.Contains(err.Error(), "u:p") {
-			t.Errorf("Files(%s) error = %v, want code %d without the password", upstream, err, exit.Usage)
+			t.Errorf("TemplateFiles(%s) error = %v, want code %d without the password", upstream, err, exit.Usage)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func stream(
 	p := installation.Parts{Config: config.Config{Streaming: true}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	handler, ok := gateway.LambdaHandler(p, h).(gateway.StreamingHandler)
 	if !ok {
-		t.Fatal("Lambda() with streaming is no gateway.Streaming, want one")
+		t.Fatal("LambdaHandler() with streaming is no gateway.StreamingHandler, want one")
 	}
 	event.HTTPMethod = http.MethodGet
 	event.RequestContext.RequestID = "the-request"

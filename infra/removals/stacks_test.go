@@ -148,7 +148,7 @@ func TestBootstrapVersionIsReadFromTheRule(t *testing.T) {
 	} {
 		if got, minimum := newPlan(t, "{"+tt.template+"}", relayTemplate, false).BootstrapVersion(); got != tt.want ||
 			minimum != tt.minimum {
-			t.Errorf("%s: Bootstrap() = %q, %d, want %q, %d", name, got, minimum, tt.want, tt.minimum)
+			t.Errorf("%s: BootstrapVersion() = %q, %d, want %q, %d", name, got, minimum, tt.want, tt.minimum)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func TestStoredFormatChangesAreRefused(t *testing.T) {
 	const id = "ID string `dynamodbav:\"id,omitempty\"`\n"
 	previous := StoredFormat(readTree(t, source(id)))
 	if !slices.Equal(previous, []string{"k.r id,omitempty string", "space s"}) {
-		t.Fatalf("Stored() = %q, want one attribute and one key prefix", previous)
+		t.Fatalf("StoredFormat() = %q, want one attribute and one key prefix", previous)
 	}
 	for fields, want := range map[string]int{
 		id: 0, id + "More *int `dynamodbav:\"more\"`": 0, "Name string `dynamodbav:\"id,omitempty\"`": 0,

@@ -46,7 +46,7 @@ func TestSpansArriveByOTLPWithTheirParents(t *testing.T) {
 		t.Errorf("span statuses = %v, %v, want STATUS_CODE_ERROR, STATUS_CODE_UNSET", request.GetStatus(), read.GetStatus())
 	}
 	if got := span.Traceparent(); got != "00-"+trace+"-"+hex(request.GetSpanId())+"-01" {
-		t.Errorf("Parent() = %s, want that of the request's span in trace %s", got, trace)
+		t.Errorf("Traceparent() = %s, want that of the request's span in trace %s", got, trace)
 	}
 	r := c.Requests()[0]
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" ||
@@ -68,7 +68,7 @@ func TestUnsampledTraceIsPropagatedAndNotSent(t *testing.T) {
 	}
 	if got := span.Traceparent(); !strings.HasPrefix(got, "00-"+trace+"-") || !strings.HasSuffix(got, "-00") ||
 		strings.Contains(got, parent) {
-		t.Errorf("Parent() = %s, want an unsampled span of trace %s and not its parent %s", got, trace, parent)
+		t.Errorf("Traceparent() = %s, want an unsampled span of trace %s and not its parent %s", got, trace, parent)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestDisabledTracerAllocatesNothing(t *testing.T) {
 		child.End(false)
 		span.Name("z")
 		if span.Enabled() || span.Traceparent() != "" || span.TraceID() != "" || spanCtx != ctx {
-			t.Errorf("disabled span: Enabled() = %t, Parent() = %q, TraceID() = %q, same context: %t, "+
+			t.Errorf("disabled span: Enabled() = %t, Traceparent() = %q, TraceID() = %q, same context: %t, "+
 				"want false, empty, empty and true",
 				span.Enabled(), span.Traceparent(), span.TraceID(), spanCtx == ctx)
 		}

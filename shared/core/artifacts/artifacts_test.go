@@ -110,7 +110,7 @@ func TestUnreadableArtifactReturnsError(t *testing.T) {
 		if formatErr, ok := errors.AsType[*project.FormatError](err); !ok || !errors.Is(err, project.ErrFormat) {
 			t.Errorf("Get(%s) = %v, want a FormatError that is %v", name, err, project.ErrFormat)
 		} else if formatErr.IsNewer() != (formatErr.Format > project.ArtifactFormat) {
-			t.Errorf("Get(%s): Newer() of the error for format %d = %t, want true only above %d",
+			t.Errorf("Get(%s): IsNewer() of the error for format %d = %t, want true only above %d",
 				name, formatErr.Format, formatErr.IsNewer(), project.ArtifactFormat)
 		}
 	}

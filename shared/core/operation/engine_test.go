@@ -85,7 +85,7 @@ func TestBeginWithUsedIDIsRefused(t *testing.T) {
 		fx.commit(operation.Create(start, time.Now()))
 		taken := errors.New("taken")
 		if err := fx.table.Commit(t.Context(), operation.Create(start, time.Now()).Else(taken)); !errors.Is(err, taken) {
-			t.Errorf("commit of Begin() with a used id = %v, want %v", err, taken)
+			t.Errorf("commit of Create() with a used id = %v, want %v", err, taken)
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestStartThatCannotBeStoredFailsItsCommit(t *testing.T) {
 			fx := newFixture(t, stepsDefinition("a"))
 			effect := store.Upsert(counterKey("x"), store.Add(store.At("n"), 1))
 			if err := fx.table.Commit(t.Context(), effect, operation.Create(start, time.Now())); err == nil {
-				t.Error("commit of an invalid Begin() succeeds, want an error")
+				t.Error("commit of an invalid Create() succeeds, want an error")
 			}
 			if fx.counter("x") != 0 {
 				t.Error("another write of the failed commit had an effect, want none")

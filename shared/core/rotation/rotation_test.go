@@ -204,7 +204,7 @@ func (fx *fixture) checkUsable(p installation.Parts, k *testData, maxReads int64
 		}
 	}
 	if ref, err := tunnels.OpenDirectory(p).Authenticate(fx.Context(), k.token); err != nil || ref != "a-1/"+k.tunnel {
-		fx.Fatalf("%s: Authorize(token) = %q, %v, want %q", stage, ref, err, "a-1/"+k.tunnel)
+		fx.Fatalf("%s: Authenticate(token) = %q, %v, want %q", stage, ref, err, "a-1/"+k.tunnel)
 	}
 	if tunnel, err := tunnels.Open(p).Read(fx.request(), owner, k.tunnel); err != nil || tunnel.Token != k.token {
 		fx.Fatalf("%s: Read(%s) = token %q, %v, want %q", stage, k.tunnel, tunnel.Token, err, k.token)
@@ -296,7 +296,7 @@ func TestRotationIsTransparent(t *testing.T) {
 		replaced := k.token
 		k.token = must(tunnels.Open(longRunning).Rotate(fx.request(), owner, k.tunnel))(t).Token
 		if ref, err := tunnels.OpenDirectory(fx.process()).Authenticate(t.Context(), replaced); err != nil || ref != "" {
-			t.Fatalf("%s: Authorize(replaced token) = %q, %v, want no tunnel", s.Stage, ref, err)
+			t.Fatalf("%s: Authenticate(replaced token) = %q, %v, want no tunnel", s.Stage, ref, err)
 		}
 	})
 	for _, stage := range []string{"switch", "renew", "check", "settle"} { // the stages that wait

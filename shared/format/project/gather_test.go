@@ -148,7 +148,7 @@ func TestTooLargeMatchesUnpack(t *testing.T) {
 			want = problems[0].Message
 		}
 		if got := limits.SizeProblem(int64(len(archive)), int64(len(newTar(t, c.entry)))); got != want {
-			t.Errorf("%s: TooLarge() = %q, want %q as from Unpack", c.name, got, want)
+			t.Errorf("%s: SizeProblem() = %q, want %q as from Unpack", c.name, got, want)
 		}
 	}
 }

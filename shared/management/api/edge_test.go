@@ -31,7 +31,7 @@ func serveEvent(
 	event.RequestContext.RequestID = "the-request"
 	out, err := NewLambdaHandler(h, o)(t.Context(), event)
 	if err != nil {
-		t.Fatalf("NewEdge() handler error = %v, want none: the platform responds 502 to an error", err)
+		t.Fatalf("NewLambdaHandler() handler error = %v, want none: the platform responds 502 to an error", err)
 	}
 	return out
 }

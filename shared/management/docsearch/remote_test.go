@@ -183,7 +183,7 @@ func TestMismatchedVectorsAreNotUsed(t *testing.T) {
 				}),
 			}, time.Now)
 			if err := s.LoadVectors(); err == nil || !strings.Contains(err.Error(), tt.message) {
-				t.Errorf("Vectors() = %v, want an error with %q", err, tt.message)
+				t.Errorf("LoadVectors() = %v, want an error with %q", err, tt.message)
 			}
 			if found := search(t, s, "tunnel", 5); found.Mode != docsearch.Lexical || found.RemoteError == nil ||
 				found.RemoteError.Reason != docsearch.NoVectors {
@@ -201,7 +201,7 @@ func TestVectorsRoundTrip(t *testing.T) {
 	}
 	rewritten, err := v.Encode()
 	if err != nil || !bytes.Equal(rewritten, file) {
-		t.Errorf("second Write() differs or fails with %v, want the same bytes and no error", err)
+		t.Errorf("second Encode() differs or fails with %v, want the same bytes and no error", err)
 	}
 	if err := v.CheckMatch(modelID, pages); err != nil || v.MinCovered != 0.45 {
 		t.Errorf("CheckMatch() = %v, Covered = %v, want nil, 0.45", err, v.MinCovered)

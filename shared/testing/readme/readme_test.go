@@ -40,13 +40,14 @@ func TestPageReplacesTextsAndErrorsNameTheFile(t *testing.T) {
 	} {
 		if got, err := ReadSteps(path, "Five minutes", c.replacer); err != nil || len(got) != 3 ||
 			!strings.HasPrefix(got[0].Commands, c.commands) || got[1].Want != c.want {
-			t.Errorf("Page() = %+v, %v, want 3 steps, the first beginning with %s, the second with the output %s, and no error",
+			t.Errorf("ReadSteps() = %+v, %v, want 3 steps, the first beginning with %s, the second with the output %s, "+
+				"and no error",
 				got, err, c.commands, c.want)
 		}
 	}
 	for _, p := range []string{path, path + "-not"} { // a page without the heading, and a missing page
 		if _, err := ReadSteps(p, "No such heading", nil); err == nil || !strings.Contains(err.Error(), p) {
-			t.Errorf("Page(%s, \"No such heading\") = %v, want an error with %s", p, err, p)
+			t.Errorf("ReadSteps(%s, \"No such heading\") = %v, want an error with %s", p, err, p)
 		}
 	}
 }

@@ -38,10 +38,10 @@ func TestMissingReleaseErrorIsOneLine(t *testing.T) {
 	err := released.WriteSource(t.Context(), repository, unknownCommit, folder)
 	if err == nil || !strings.Contains(err.Error(), "git fetch origin "+unknownCommit) ||
 		strings.Contains(err.Error(), "\n") {
-		t.Errorf("Source(unknown commit) = %v, want one line with the git fetch", err)
+		t.Errorf("WriteSource(unknown commit) = %v, want one line with the git fetch", err)
 	}
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
-		t.Errorf("files after Source(unknown commit) = %v, %v, want none", entries, err)
+		t.Errorf("files after WriteSource(unknown commit) = %v, %v, want none", entries, err)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestSourceThatCannotBeWrittenIsAnError(t *testing.T) {
 	defer cancel()
 	err := released.WriteSource(ctx, repository, "HEAD", filepath.Join(file, "tree"))
 	if err == nil || ctx.Err() != nil {
-		t.Errorf("Source(a folder below a file) = %v with the context error %v, want an error and no context error", err,
+		t.Errorf("WriteSource(a folder below a file) = %v with the context error %v, want an error and no context error", err,
 			ctx.Err())
 	}
 }
@@ -104,9 +104,9 @@ func TestFileReturnsTheReleasedContent(t *testing.T) {
 	}
 	raw, err := released.ReadFile(t.Context(), repository, commit, "go.mod")
 	if err != nil || !strings.HasPrefix(string(raw), "module ") {
-		t.Errorf("File(go.mod) = %.20q, %v, want text that begins with module", raw, err)
+		t.Errorf("ReadFile(go.mod) = %.20q, %v, want text that begins with module", raw, err)
 	}
 	if raw, err := released.ReadFile(t.Context(), repository, commit, "no/such/file"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("File(no/such/file) = %q, %v, want %v", raw, err, fs.ErrNotExist)
+		t.Errorf("ReadFile(no/such/file) = %q, %v, want %v", raw, err, fs.ErrNotExist)
 	}
 }

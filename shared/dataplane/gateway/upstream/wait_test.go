@@ -170,7 +170,8 @@ func TestUpstreamThatStopsReadingTimesOut(t *testing.T) {
 			t.Cleanup(func() { close(done) })
 			options := (&delayedServer{Server: s}).options(Options{ResponseTimeout: timeout})
 			send := func(path string, limit time.Duration, body io.Reader) error {
-				ctx, cancel := context.WithTimeoutCause(t.Context(), 10*limit, errors.New("the request did not end in time"))
+				ctx, cancel := context.WithTimeoutCause(t.Context(), max(10*limit, deadline.Timeout()),
+					errors.New("the request did not end in time"))
 				defer cancel()
 				r := request(t, ctx, http.MethodPost, s.URL+path)
 				r.Body, r.ContentLength = io.NopCloser(body), -1
