@@ -41,17 +41,17 @@ func baseNames() samples.Names {
 	}
 }
 
-func openBook(t *testing.T) (*samples.SampleSet, samples.Names) {
+func openSamples(t *testing.T) (*samples.SampleSet, samples.Names) {
 	t.Helper()
-	book, err := samples.Open(functions.APIGroups())
+	sampleSet, err := samples.Open(functions.APIGroups())
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := book.Names(baseNames())
+	names, err := sampleSet.Names(baseNames())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return book, names
+	return sampleSet, names
 }
 
 // eventFile returns the path of an operation's event.
@@ -138,13 +138,13 @@ func forEachOperation(t *testing.T, test func(t *testing.T, g functions.Group, d
 }
 
 func TestEventOfEachOperation(t *testing.T) {
-	book, names := openBook(t)
+	sampleSet, names := openSamples(t)
 	forEachOperation(t, func(t *testing.T, g functions.Group, d api.Declaration) {
 		var out bytes.Buffer
 		encoder := json.NewEncoder(&out)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(newEvent(t, d, book.Request(d), names)); err != nil {
+		if err := encoder.Encode(newEvent(t, d, sampleSet.Request(d), names)); err != nil {
 			t.Fatal(err)
 		}
 		golden.Equal(t, eventFile(g.Group, d), out.Bytes())
@@ -214,7 +214,7 @@ func invoke(
 // TestEventsReachOperations checks that each event runs its operation, and that the operation succeeds with the objects
 // of the samples.
 func TestEventsReachOperations(t *testing.T) {
-	book, names := openBook(t)
+	sampleSet, names := openSamples(t)
 	var binds []functionstest.Bind
 	for _, g := range functions.Groups() {
 		binds = append(binds, g.Bind)
@@ -225,7 +225,7 @@ func TestEventsReachOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx = functionstest.New(t, binds...)
 		key = fx.CreateAccount("acme")
-		if err := book.Setup(fx.Client(key), created); err != nil {
+		if err := sampleSet.Setup(fx.Client(key), created); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -86,7 +86,7 @@ func TestEveryChangeWritesOneAuditRecord(t *testing.T) {
 			t.Fatalf("Resources of %s = none, want the types of the resources in its audit record", d.ID)
 		}
 		recordedTypes := map[string]bool{}
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			if r.ChangesNothing {
 				continue
 			}
@@ -220,8 +220,8 @@ func TestDeletedObjectCanBeRecreated(t *testing.T) {
 	p := newPopulatedFixture(t)
 	isDeletion := func(d api.Declaration) bool { return d.Method == http.MethodDelete && d.Mutates() }
 	forEachOperation(t, isDeletion, func(t *testing.T, d api.Declaration) {
-		fx, _, n := p.sendValid(t, d, p.book.Request(d))
-		path, body := requestTarget(t, d, p.book.Request(d), n)
+		fx, _, n := p.sendValid(t, d, p.sampleSet.Request(d))
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), n)
 		fx.Now = fx.Now.Add(time.Second)
 		fx.Restart()
 		fx.Call(p.key, d.Method, path, body).Want(http.StatusNotFound)
@@ -231,7 +231,7 @@ func TestDeletedObjectCanBeRecreated(t *testing.T) {
 		}
 		for _, g := range groups() {
 			for _, creator := range g.Declarations() {
-				for _, r := range p.book.CreationRequests(creator, parameters[len(parameters)-1]) {
+				for _, r := range p.sampleSet.CreationRequests(creator, parameters[len(parameters)-1]) {
 					path, body := requestTarget(t, creator, r, p.names)
 					fx.Now = fx.Now.Add(time.Second)
 					fx.Call(p.key, creator.Method, path, body).Want(creator.Status)
@@ -246,7 +246,7 @@ func TestDeletedObjectCanBeRecreated(t *testing.T) {
 func TestRepeatedCreationReplacesNothing(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
-		for _, r := range p.book.CreationRequests(d) {
+		for _, r := range p.sampleSet.CreationRequests(d) {
 			fx := p.Copy(t) // the copy's clock is an hour later
 			path, body := requestTarget(t, d, r, p.names)
 			fx.Call(p.key, d.Method, path, body)
@@ -283,7 +283,7 @@ func containsText(t *testing.T, text string, items table) bool {
 func TestReadsAreNotAudited(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			if d.Mutates() && !r.ChangesNothing || !d.Mutates() && len(r.Prerequisites) > 0 {
 				continue
 			}

@@ -152,7 +152,7 @@ func TestFreeFormObjectsAreBounded(t *testing.T) {
 	resolve := func(s schema) schema { return s.resolve(schemas) }
 	large := strings.Repeat("a", api.MaxBodyBytes/10)
 	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
-		r := p.book.Request(d)
+		r := p.sampleSet.Request(d)
 		for _, c := range operations[d.ID].RequestBody.Content {
 			bodySchema := resolve(c.Schema)
 			isList := bodySchema.Items != nil
@@ -203,7 +203,7 @@ func TestLongParametersCauseNoInternalError(t *testing.T) {
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, parameter := range operations[d.ID].Parameters {
 			for _, long := range texts {
-				fx, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
+				fx, n, r := p.Copy(t), maps.Clone(p.names), p.sampleSet.Request(d)
 				var headers []string
 				switch parameter.In {
 				case "header":
@@ -240,7 +240,7 @@ func TestLongHeadersCauseNoInternalError(t *testing.T) {
 	p := newPopulatedFixture(t)
 	long := strings.Repeat("a", 2100)
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
-		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
 		for _, name := range []string{
 			"User-Agent", "X-Request-Id", "Traceparent", "Tracestate", "Idempotency-Key",
 			"If-Match", "If-None-Match", "X-Forwarded-For",

@@ -11,9 +11,9 @@ import (
 func TestAuthenticatedResponsesAreNotCached(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
-		_, resp, n := p.sendValid(t, d, p.book.Request(d))
+		_, resp, n := p.sendValid(t, d, p.sampleSet.Request(d))
 		resp.WantHeader("Cache-Control", "no-store")
-		path, body := requestTarget(t, d, p.book.Request(d), n)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), n)
 		p.Copy(t).Call("", d.Method, path, body).WantHeader("Cache-Control", "no-store")
 	})
 }

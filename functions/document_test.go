@@ -61,7 +61,7 @@ func collectExamples(t *testing.T, p populatedFixture) map[string]api.Example {
 // collectExample sends an operation its valid request, and returns the request and the response.
 func collectExample(t *testing.T, p populatedFixture, d api.Declaration) api.Example {
 	t.Helper()
-	r := p.book.Request(d)
+	r := p.sampleSet.Request(d)
 	_, resp, n := p.sendValid(t, d, r)
 	n, err := n.Merge(r.Names)
 	if err != nil {
@@ -369,7 +369,7 @@ func TestResponsesMatchSchemas(t *testing.T) {
 			t.Skip("its response has no body")
 		}
 		schema := s.schema(append(path, "schema")...)
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			_, resp, _ := p.sendValid(t, d, r)
 			document, err := jsonschema.UnmarshalJSON(strings.NewReader(resp.Body))
 			if err != nil {

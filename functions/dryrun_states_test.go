@@ -191,7 +191,7 @@ func randomChange(
 ) dryRunTest {
 	t.Helper()
 	d := changes[random.IntN(len(changes))]
-	requests := variants(p.book, d)
+	requests := variants(p.sampleSet, d)
 	r := requests[random.IntN(len(requests))]
 	n := maps.Clone(p.names)
 	for _, parameter := range append(events.Parameters(d), r.Parameters()...) {
@@ -224,9 +224,9 @@ func readTool(tools map[string]*apitools.Tool, path string) *apitools.Tool {
 	return tools["GET "+path]
 }
 
-// stateCount returns the number of changes that the test makes. `make fuzz` makes more. With the race detector, few are
-// enough, because the test is sequential.
-func stateCount(t *testing.T) int {
+// changeCount returns the number of random changes that the test chooses. The flag -violations increases it. With the
+// race detector, few are enough, because the test is sequential.
+func changeCount(t *testing.T) int {
 	t.Helper()
 	if simulations.RaceEnabled {
 		return 16
@@ -234,8 +234,8 @@ func stateCount(t *testing.T) int {
 	return 96 + *randomViolations/50
 }
 
-// checkReport compares the report of a dry run with the change, which was made in dt.Fixture: with the state that is
-// read after the change, and with its audit record.
+// checkReport compares the report of a dry run with the state that is read after the change, and with the audit record
+// of the change. The change was made in dt.Fixture.
 func (dt dryRunTest) checkReport(t *testing.T, tools map[string]*apitools.Tool, report api.DryRunResult) {
 	t.Helper()
 	if after, read := dt.readObject(t); read && dt.d.Method != http.MethodDelete {
@@ -270,10 +270,11 @@ func (dt dryRunTest) checkRemoved(t *testing.T, before, after map[string]int, re
 	}
 }
 
-// TestDryRunMatchesChangeInManyStates makes random changes one after the other. For each change, it first makes a dry
-// run with a tool call, and then the change in two other fixtures with the same history. The dry run must report the
-// effects of the change. For deletions, it must report all objects that the API no longer shows. Dry run and change
-// must be refused in the same way, and the dry run must change nothing.
+// TestDryRunMatchesChangeInManyStates makes random changes one after the other. For each change, it creates two
+// fixtures with the same history. It makes a dry run with a tool call in the first fixture, and the change in the
+// second. The dry run must report the effects of the change. For deletions, it must report all objects that the API no
+// longer shows. Dry run and change must be refused in the same way, and the dry run must change nothing. If the
+// change succeeds, it must then also succeed in the first fixture, after the dry run.
 func TestDryRunMatchesChangeInManyStates(t *testing.T) {
 	skipIfSingleGroup(t) // the counts of removed objects need the lists of all groups
 	p, tools := newPopulatedFixture(t), toolsByOperation(t)
@@ -291,7 +292,7 @@ func TestDryRunMatchesChangeInManyStates(t *testing.T) {
 		watcherKey, current := start.CreateKey("acme", nil), start
 		watcherID := listObjects(start.Copy(t), watcherKey)[0].names["accountKeyId"] // the first is the newest
 		random := rand.New(rand.NewPCG(*violationSeed, 0))
-		for i := range stateCount(t) {
+		for i := range changeCount(t) {
 			if i%12 == 0 {
 				current = start.Copy(t)
 			}
@@ -313,7 +314,8 @@ func TestDryRunMatchesChangeInManyStates(t *testing.T) {
 			got := callTool(t, changedFixture, c.key, tool.Name, arguments)
 			if dryResult.invalidArguments != got.invalidArguments || dryResult.isError != got.isError ||
 				got.isError && (dryResult.text != got.text || !sameJSON(dryResult.response, got.response)) {
-				t.Errorf("%s %s: dry run = %s, want the result of the change %s", c.path, c.body, dryResult.text, got.text)
+				t.Errorf("%s %s: dry run = %s with the response %s, want the result of the change, %s with the response %s",
+					c.path, c.body, dryResult.text, dryResult.response, got.text, got.response)
 			}
 			if got.invalidArguments || got.isError {
 				continue
@@ -330,7 +332,7 @@ func TestDryRunMatchesChangeInManyStates(t *testing.T) {
 				t.Errorf("%s %s after its dry run = %s, want success", c.path, c.body, repeated.text)
 			}
 			before := countByKind(listObjects(runOperations(t, current.Copy(t)), watcherKey))
-			// otherwise earlier operations have removed objects too
+			// This check is skipped if durable operations of earlier changes remove objects too.
 			if c.d.Method == http.MethodDelete && maps.Equal(before, countByKind(objects)) {
 				c.checkRemoved(t, before, countByKind(listObjects(runOperations(t, changedFixture.Copy(t)), watcherKey)), report)
 			}

@@ -37,7 +37,7 @@ type dryRunTest struct {
 func (p populatedFixture) newDryRunTest(t *testing.T, d api.Declaration, r events.Request) dryRunTest {
 	t.Helper()
 	fx, n := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
+	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
 	path, body := requestTarget(t, d, r, n)
@@ -140,7 +140,7 @@ func (dt dryRunTest) readObject(t *testing.T) (json.RawMessage, bool) {
 func TestDryRunMatchesChange(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(mutates), func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			dry, changed := p.newDryRunTest(t, d, r), p.newDryRunTest(t, d, r)
 			dry.UseSingleServer() // the dry run also reads with operations of other groups
 			report := decodeDryRun(t, dry.dryRun().Want(http.StatusOK))
@@ -206,7 +206,7 @@ func TestDryRunCountsRemovedObjects(t *testing.T) {
 	p := newPopulatedFixture(t)
 	isDeletion := func(d api.Declaration) bool { return d.Method == http.MethodDelete && d.Mutates() }
 	forEachOperation(t, isDeletion, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			c := p.newDryRunTest(t, d, r)
 			reported := decodeDryRun(t, c.dryRun().Want(http.StatusOK)).Removes
 			unchangedFixture := c.Copy(t) // without the deletion, but with the durable operations that had already begun
@@ -280,7 +280,7 @@ func countObjects(t *testing.T, items table) map[string]int {
 func TestDryRunIsRefusedLikeItsChange(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(mutates), func(t *testing.T, d api.Declaration) {
-		c := p.newDryRunTest(t, d, p.book.Request(d))
+		c := p.newDryRunTest(t, d, p.sampleSet.Request(d))
 		keys := map[string]string{
 			"no key": "", "invalid key": "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
 			"key without scopes":     c.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil }),
@@ -292,7 +292,7 @@ func TestDryRunIsRefusedLikeItsChange(t *testing.T) {
 		keys["valid key"] = c.key
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
 			for _, h := range headers {
-				changed := p.newDryRunTest(t, d, p.book.Request(d))
+				changed := p.newDryRunTest(t, d, p.sampleSet.Request(d))
 				changed.Items.Restore(c.Items)
 				changed.Restart()
 				c.Restart()
@@ -316,7 +316,7 @@ func TestDryRunIsRefusedLikeItsChange(t *testing.T) {
 func TestDryRunIgnoresIdempotencyKey(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(takesIdempotencyKey), func(t *testing.T, d api.Declaration) {
-		c := p.newDryRunTest(t, d, p.book.Request(d))
+		c := p.newDryRunTest(t, d, p.sampleSet.Request(d))
 		header := []string{"Idempotency-Key", "order-17"}
 		c.dryRun(header...).Want(http.StatusOK, `"dryRun":true`)
 		c.assertUnchanged()
@@ -339,7 +339,7 @@ func TestDryRunIgnoresIdempotencyKey(t *testing.T) {
 func TestDryRunOverFailingTableChangesNothing(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(mutates), func(t *testing.T, d api.Declaration) {
-		c := p.newDryRunTest(t, d, p.book.Request(d))
+		c := p.newDryRunTest(t, d, p.sampleSet.Request(d))
 		counter := &failingBackend{Backend: c.Items, failAt: noCall}
 		c.Parts.Table = storetest.NewWithBackend(t, counter, storetest.Clock(c.Parts.Now))
 		c.Restart()
@@ -368,13 +368,13 @@ func TestDryRunDuringConcurrentChange(t *testing.T) {
 				continue
 			}
 			reads := 0
-			c := p.newDryRunTest(t, d, p.book.Request(d))
+			c := p.newDryRunTest(t, d, p.sampleSet.Request(d))
 			counter := &readHook{Backend: c.Items, hook: func(int) { reads++ }}
 			c.Parts.Table = storetest.NewWithBackend(t, counter, storetest.Clock(c.Parts.Now))
 			c.Restart()
 			c.dryRun().Want(http.StatusOK)
 			for readNumber := 1; readNumber <= reads; readNumber++ {
-				c := p.newDryRunTest(t, d, p.book.Request(d))
+				c := p.newDryRunTest(t, d, p.sampleSet.Request(d))
 				path, body := requestTarget(t, concurrent.Declaration, concurrent.Request, p.names)
 				backend := &readHook{Backend: c.Items}
 				backend.hook = func(n int) {
@@ -424,7 +424,7 @@ func TestReadInDryRunReturnsTheSameResponse(t *testing.T) {
 		if slices.ContainsFunc(d.Uses, func(u api.Use) bool { return slices.Contains(effects, u) }) {
 			t.Errorf("uses of %s = %v, want none that has an effect in a dry run", d.ID, d.Uses)
 		}
-		r := p.book.Request(d)
+		r := p.sampleSet.Request(d)
 		a, b := p.newDryRunTest(t, d, r), p.newDryRunTest(t, d, r)
 		want := a.Call(a.key, d.Method, a.path, a.body).Want(d.Status)
 		if got := b.dryRun(); got.Status != want.Status || got.Body != want.Body {

@@ -46,7 +46,7 @@ func TestUnknownEnumValuesAreTolerated(t *testing.T) {
 						if !accept(d) {
 							continue
 						}
-						for _, r := range variants(p.book, d) {
+						for _, r := range variants(p.sampleSet, d) {
 							fx := laterFixture.Copy(t)
 							path, body := requestTarget(t, d, r, p.names)
 							resp := fx.CallContext(fx.Context(), p.key, d.Method, path, body)

@@ -66,7 +66,7 @@ func TestSingleReadsHaveETag(t *testing.T) {
 	forEachOperation(t, func(d api.Declaration) bool {
 		return d.Method == http.MethodGet
 	}, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			fx, first, names := p.sendValid(t, d, r)
 			tag := first.Header.Get("ETag")
 			if !d.Single {
@@ -105,7 +105,7 @@ func TestSingleReadsHaveETag(t *testing.T) {
 func TestConditionalChangeChecksIfMatch(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, isConditional, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			c := p.newPreparedRequest(t, d, r, nil)
 			call := func(fx *functionstest.Fixture, condition string) functionstest.Response {
 				fx.Now = fx.Now.Add(time.Second)
@@ -148,7 +148,7 @@ func TestConcurrentChangeFailsIfMatch(t *testing.T) {
 		if !ok {
 			return
 		}
-		request := p.book.Request(d)
+		request := p.sampleSet.Request(d)
 		for _, concurrent := range p.groupChanges(d) {
 			backend := &interruptedBackend{}
 			c := p.newPreparedRequest(t, d, request, func(b store.Backend) store.Backend {
@@ -184,7 +184,7 @@ func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
 	hasETag := map[string]bool{}
 	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
 		for _, headers := range [][]string{nil, {"Idempotency-Key", "order-17"}} {
-			for _, r := range variants(p.book, d) {
+			for _, r := range variants(p.sampleSet, d) {
 				fx, resp, names := p.sendValid(t, d, r, headers...)
 				tag := resp.Header.Get("ETag")
 				if tag == "" {
@@ -229,7 +229,7 @@ func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
 func TestStoredResponsesAreSealed(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
-		c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
+		c := p.newPreparedRequest(t, d, p.sampleSet.Request(d), nil)
 		resp := c.send().Want(d.Status)
 		records := 0
 		for key := range c.Items.Snapshot() {

@@ -95,7 +95,7 @@ func (f *failingBackend) Transact(ctx context.Context, token string, writes []st
 func TestResponseReportsResultOfFailedTableCall(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(mutates), func(t *testing.T, d api.Declaration) {
-		for i, r := range variants(p.book, d) {
+		for i, r := range variants(p.sampleSet, d) {
 			if r.ChangesNothing {
 				continue
 			}
@@ -138,7 +138,7 @@ func (p populatedFixture) runFailing(
 ) (out requestResult) {
 	t.Helper()
 	fx, n := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
+	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
 	path, body := requestTarget(t, d, r, n)

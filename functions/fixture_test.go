@@ -53,11 +53,11 @@ func newFixture(t *testing.T) *functionstest.Fixture {
 // samples returns the sample requests of all groups.
 func samples(t *testing.T) *events.SampleSet {
 	t.Helper()
-	book, err := events.Open(functions.APIGroups())
+	sampleSet, err := events.Open(functions.APIGroups())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return book
+	return sampleSet
 }
 
 // sharedNames returns the values of the parameters that no group's samples define.
@@ -70,34 +70,36 @@ func sharedNames(account string) events.Names {
 
 // populate creates the objects of groups, or of all groups if none is named, in an account. key is a key of the
 // account. populate returns the values of the path parameters that identify the objects.
-func populate(fx *functionstest.Fixture, book *events.SampleSet, key, account string, groups ...string) events.Names {
+func populate(
+	fx *functionstest.Fixture, sampleSet *events.SampleSet, key, account string, groups ...string,
+) events.Names {
 	fx.Helper()
-	n, err := book.Names(sharedNames(account))
+	n, err := sampleSet.Names(sharedNames(account))
 	if err != nil {
 		fx.Fatal(err)
 	}
-	if err := book.Setup(fx.Client(key), n, groups...); err != nil {
+	if err := sampleSet.Setup(fx.Client(key), n, groups...); err != nil {
 		fx.Fatal(err)
 	}
 	return n
 }
 
-// populatedFixture is a fixture whose account acme has one object of each kind. It is created in a synctest bubble,
-// because a build waits until all gateways serve it. Tests use copies.
+// populatedFixture is a fixture whose account acme has one object of each kind. newPopulatedFixture creates it in a
+// synctest bubble, because the operation of a build waits until all gateways serve the build. Tests use copies.
 type populatedFixture struct {
 	*functionstest.Fixture
-	book  *events.SampleSet
-	key   string
-	names events.Names
+	sampleSet *events.SampleSet
+	key       string
+	names     events.Names
 }
 
 func newPopulatedFixture(t *testing.T) (p populatedFixture) {
 	t.Helper()
-	p.book = samples(t)
+	p.sampleSet = samples(t)
 	synctest.Test(t, func(t *testing.T) {
 		p.Fixture = newFixture(t)
 		p.key = p.CreateAccount("acme")
-		p.names = populate(p.Fixture, p.book, p.key, "acme")
+		p.names = populate(p.Fixture, p.sampleSet, p.key, "acme")
 	})
 	return p
 }
@@ -185,19 +187,19 @@ func requestTarget(t *testing.T, d api.Declaration, r events.Request, n events.N
 }
 
 // variants returns the valid requests of an operation. The first one is the plain request.
-func variants(book *events.SampleSet, d api.Declaration) []events.Request {
-	r := book.Request(d)
+func variants(sampleSet *events.SampleSet, d api.Declaration) []events.Request {
+	r := sampleSet.Request(d)
 	return append([]events.Request{r}, r.Variants...)
 }
 
 // sendValid sends one of the valid requests of an operation to a copy of the fixture. It returns the copy, the
-// response, and the values of the request's parameters. The Uses of the copy are only those of this request.
+// response, and the values of the request's parameters. The field Uses of the copy has only the uses of this request.
 func (p populatedFixture) sendValid(
 	t *testing.T, d api.Declaration, r events.Request, headers ...string,
 ) (*functionstest.Fixture, functionstest.Response, events.Names) {
 	t.Helper()
 	fx, n := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
+	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
 	path, body := requestTarget(t, d, r, n)
@@ -213,12 +215,12 @@ func (p populatedFixture) sendValid(
 	return fx, resp, n
 }
 
-// TestEveryValidRequestSucceeds checks that the owner of the objects can call every operation on them. So the
-// authorization sweep compares existing objects.
+// TestEveryValidRequestSucceeds checks that the owner of the objects can call every operation on them. Otherwise the
+// authorization sweep (sweep_test.go) would compare responses for objects that do not exist.
 func TestEveryValidRequestSucceeds(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			p.sendValid(t, d, r)
 		}
 	})
@@ -229,18 +231,18 @@ func TestEveryValidRequestSucceeds(t *testing.T) {
 // compare nothing. It only searches records that the group's own steps have created, because an earlier record can
 // contain the same text.
 func TestSamplesCreateEveryObject(t *testing.T) {
-	book := samples(t)
+	sampleSet := samples(t)
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		key := fx.CreateAccount("acme")
-		n, err := book.Names(sharedNames("acme"))
+		n, err := sampleSet.Names(sharedNames("acme"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		created := map[string]bool{}
 		for _, g := range groups() {
 			before := fx.Items.Snapshot()
-			if err := book.Setup(fx.Client(key), n, g.Name); err != nil {
+			if err := sampleSet.Setup(fx.Client(key), n, g.Name); err != nil {
 				t.Fatal(err)
 			}
 			for _, d := range g.Declarations() {
@@ -249,9 +251,15 @@ func TestSamplesCreateEveryObject(t *testing.T) {
 						continue // this group or an earlier one created it
 					}
 					created[name] = true
-					if n[name] == "" || hasText(t, before, n[name]) || !hasText(t, fx.Items.Snapshot(), n[name]) {
-						t.Errorf("%s: {%s} = %q, want a name of its own that events/%s/samples.json creates",
+					switch {
+					case n[name] == "":
+						t.Errorf("%s: {%s} has no value, want one from events/%s/samples.json", d.ID, name, g.Name)
+					case hasText(t, before, n[name]):
+						t.Errorf("%s: {%s} = %q is in the table before the setup of %s, want a name that only this setup uses",
 							d.ID, name, n[name], g.Name)
+					case !hasText(t, fx.Items.Snapshot(), n[name]):
+						t.Errorf("%s: {%s} = %q is not in the table after the setup, want a step in events/%s/samples.json "+
+							"that creates it", d.ID, name, n[name], g.Name)
 					}
 				}
 			}

@@ -30,7 +30,7 @@ func TestFuzzedRequestsGetDeclaredResponses(t *testing.T) {
 	problem := doc.schema("components", "schemas", "Problem")
 	forEachOperation(t, fewerIfRacing(anyOperation), func(t *testing.T, d api.Declaration) {
 		fuzz := fuzzer{rand.New(rand.NewPCG(1, uint64(len(d.ID))))}
-		valid := p.book.Request(d)
+		valid := p.sampleSet.Request(d)
 		for range 2 {
 			fx := p.Copy(t)
 			for range 8 {

@@ -40,7 +40,7 @@ func (p populatedFixture) newPreparedRequest(
 ) preparedRequest {
 	t.Helper()
 	fx, names := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.RunSteps(fx.Client(p.key), names, r.Prerequisites); err != nil {
+	if err := p.sampleSet.RunSteps(fx.Client(p.key), names, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
 	path, body := requestTarget(t, d, r, names)
@@ -91,7 +91,7 @@ func (r preparedRequest) successes() (n int) {
 func TestRepeatedRequestIsOneChange(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			c := p.newPreparedRequest(t, d, r, nil)
 			first := c.send().Want(d.Status).WantHeader("Idempotent-Replayed", "")
 			afterFirst := c.Items.Snapshot()
@@ -124,7 +124,7 @@ func TestRequestHashUsesRootKey(t *testing.T) {
 	isVariableCreate := func(d api.Declaration) bool { return d.ID == "VariablesService_create" }
 	forEachOperation(t, isVariableCreate, func(t *testing.T, d api.Declaration) {
 		storedHash := func(root rootKey) (recordKey store.Key, requestHash string, c preparedRequest) {
-			c = p.newPreparedRequest(t, d, p.book.Request(d), nil)
+			c = p.newPreparedRequest(t, d, p.sampleSet.Request(d), nil)
 			c.Parts.Key = root
 			c.body = `{"name":"PIN","isSecret":true,"value":"1234"}`
 			c.send().Want(d.Status)
@@ -186,7 +186,7 @@ func (k rootKey) Root(context.Context) ([]byte, error) {
 func TestResponsesAreStoredForADay(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
-		c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
+		c := p.newPreparedRequest(t, d, p.sampleSet.Request(d), nil)
 		c.send().Want(d.Status)
 		c.Now = c.Now.Add(24*time.Hour - 2*time.Second)
 		c.send().WantHeader("Idempotent-Replayed", "true")
@@ -199,7 +199,7 @@ func TestResponsesAreStoredForADay(t *testing.T) {
 func TestRefusalIsNotStored(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
-		c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
+		c := p.newPreparedRequest(t, d, p.sampleSet.Request(d), nil)
 		c.key = c.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil })
 		c.before = c.Items.Snapshot()
 		c.send().Want(http.StatusForbidden)
@@ -221,7 +221,7 @@ func TestIdempotencyKeysAreVisibleASCII(t *testing.T) {
 			"": 400, "a b": 400, "ä": 400, "\x7f": 400, strings.Repeat("k", 256): 400, strings.Repeat("~", 255): d.Status,
 			`!"#%,`: d.Status,
 		} {
-			c := p.newPreparedRequest(t, d, p.book.Request(d), nil)
+			c := p.newPreparedRequest(t, d, p.sampleSet.Request(d), nil)
 			c.Restart()
 			c.Call(c.key, c.method, c.path, c.body, "Idempotency-Key", key).Want(status)
 		}
@@ -234,7 +234,7 @@ func TestIdempotencyKeysAreVisibleASCII(t *testing.T) {
 func TestInterruptedAttemptIsCompletedByNext(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(takesIdempotencyKey), func(t *testing.T, d api.Declaration) {
-		for i, r := range variants(p.book, d) {
+		for i, r := range variants(p.sampleSet, d) {
 			if r.ChangesNothing {
 				continue
 			}
@@ -279,7 +279,7 @@ func wrapWith(f *failingBackend) func(store.Backend) store.Backend {
 func TestConcurrentAttemptsAreOneChange(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, takesIdempotencyKey, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			backend := &interruptedBackend{}
 			c := p.newPreparedRequest(t, d, r, func(b store.Backend) store.Backend { backend.Backend = b; return backend })
 			var second functionstest.Response
@@ -323,7 +323,7 @@ func (d *disturbances) disturb() {
 func TestDisturbedAttemptsAreOneChange(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(takesIdempotencyKey), func(t *testing.T, d api.Declaration) {
-		r := p.book.Request(d)
+		r := p.sampleSet.Request(d)
 		for seed := range simulations.Runs(6) {
 			random := rand.New(rand.NewPCG(uint64(seed), 34))
 			c := p.newPreparedRequest(t, d, r, nil)
@@ -399,7 +399,7 @@ func (p populatedFixture) newBulkRequest(
 	if d.ID == "" {
 		t.Skip("the tests are limited to another group")
 	}
-	c := p.newPreparedRequest(t, d, p.book.Request(d), wrap)
+	c := p.newPreparedRequest(t, d, p.sampleSet.Request(d), wrap)
 	entries := make([]string, keys)
 	for i := range entries {
 		entries[i] = fmt.Sprintf(`{"key":"chosen-text-number-%04d","description":%q}`, i, strings.Repeat("d", 900))

@@ -87,7 +87,7 @@ type change struct {
 func TestConcurrentChangesAreSerializable(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, fewerIfRacing(mutates), func(t *testing.T, d api.Declaration) {
-		first := change{d, p.book.Request(d)}
+		first := change{d, p.sampleSet.Request(d)}
 		for _, second := range p.groupChanges(d) {
 			p.checkInterleaving(t, first, second)
 		}
@@ -96,7 +96,7 @@ func TestConcurrentChangesAreSerializable(t *testing.T) {
 				p.checkInterleaving(t, change{d, r}, change{d, r})
 			}
 		}
-		for i, r := range variants(p.book, d) {
+		for i, r := range variants(p.sampleSet, d) {
 			if i > 0 && len(r.Names) == 0 || len(r.Prerequisites) > 0 {
 				continue // recreated objects have other names, such as ids
 			}
@@ -117,7 +117,7 @@ func TestChangeDuringReadIsSerializable(t *testing.T) {
 	forEachOperation(t, fewerIfRacing(mutates), func(t *testing.T, d api.Declaration) {
 		for _, second := range p.groupChanges(d) {
 			for seed := range simulations.Runs(2) {
-				p.checkInterleavingAt(t, duringRead(seed), change{d, p.book.Request(d)}, second)
+				p.checkInterleavingAt(t, duringRead(seed), change{d, p.sampleSet.Request(d)}, second)
 			}
 		}
 	})
@@ -135,7 +135,7 @@ func groupOf(d api.Declaration) functions.Group {
 func (p populatedFixture) groupChanges(d api.Declaration) (out []change) {
 	for _, declared := range groupOf(d).Declarations() {
 		if declared.Mutates() {
-			out = append(out, change{declared, p.book.Request(declared)})
+			out = append(out, change{declared, p.sampleSet.Request(declared)})
 		}
 	}
 	return out
@@ -210,7 +210,7 @@ func (p populatedFixture) checkInterleavingAt(
 				steps = append(steps, b.Prerequisites...)
 			}
 		}
-		if err := p.book.RunSteps(fx.Client(p.key), n, steps); err != nil {
+		if err := p.sampleSet.RunSteps(fx.Client(p.key), n, steps); err != nil {
 			t.Fatal(err)
 		}
 		backend = &interruptedBackend{Backend: fx.Items}

@@ -19,7 +19,7 @@ func TestNamesInBodiesAreExact(t *testing.T) {
 	operations, schemas := readOpenAPI(t)
 	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
 		count := 0
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			path, body := requestTarget(t, d, r, p.names)
 			for _, c := range operations[d.ID].RequestBody.Content {
 				misspellFields(decodeJSON(t, body), c.Schema, schemas, func(correct, misspelled string, document any) {

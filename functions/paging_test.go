@@ -40,10 +40,10 @@ func TestEveryListIsPaged(t *testing.T) {
 		return false
 	}
 	forEachOperation(t, isList, func(t *testing.T, d api.Declaration) {
-		fx, n, r := p.Copy(t), maps.Clone(p.names), p.book.Request(d)
+		fx, n, r := p.Copy(t), maps.Clone(p.names), p.sampleSet.Request(d)
 		for _, creator := range createOperations(d) {
-			request := p.book.Request(creator)
-			if err := p.book.RunSteps(fx.Client(p.key), n, request.Prerequisites); err != nil {
+			request := p.sampleSet.Request(creator)
+			if err := p.sampleSet.RunSteps(fx.Client(p.key), n, request.Prerequisites); err != nil {
 				t.Fatal(err)
 			}
 			path, body := requestTarget(t, creator, request, n)

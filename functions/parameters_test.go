@@ -26,7 +26,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 				continue
 			}
 			for _, query := range []string{parameter.Name + "=", parameter.Name} {
-				r := p.book.Request(d)
+				r := p.sampleSet.Request(d)
 				r.Query = strings.TrimPrefix(r.Query+"&"+query, "&")
 				path, body := requestTarget(t, d, r, p.names)
 				fx := p.Copy(t)
@@ -52,7 +52,7 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 			first := parameter.Name
 			escaped := fmt.Sprintf("%%%x%s", first[:1], first[1:])
 			for _, second := range []string{first + "=2", first + "=1", escaped + "=2"} {
-				r := p.book.Request(d)
+				r := p.sampleSet.Request(d)
 				r.Query = first + "=1&" + second
 				path, body := requestTarget(t, d, r, p.names)
 				fx := p.Copy(t)
@@ -69,7 +69,7 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 func TestUnauthenticatedRequestIsAlwaysUnauthorized(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
-		r, fx := p.book.Request(d), p.Copy(t)
+		r, fx := p.sampleSet.Request(d), p.Copy(t)
 		path, body := requestTarget(t, d, r, p.names)
 		paths := []string{path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "a=%00"}
 		for _, name := range events.Parameters(d) {
@@ -101,9 +101,9 @@ func TestUUIDsAreCaseInsensitive(t *testing.T) {
 			tested = true
 			n := maps.Clone(p.names)
 			n[name] = strings.ToUpper(n[name])
-			path, body := requestTarget(t, d, p.book.Request(d), p.names)
+			path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
 			want := p.Copy(t).Call(p.key, d.Method, path, body).Want(d.Status)
-			path, body = requestTarget(t, d, p.book.Request(d), n)
+			path, body = requestTarget(t, d, p.sampleSet.Request(d), n)
 			if got := p.Copy(t).Call(p.key, d.Method, path, body); got.Body != want.Body || got.Status != want.Status {
 				t.Errorf("request with %s in upper case = %d %s, want %d %s", name, got.Status, got.Body, want.Status, want.Body)
 			}

@@ -29,7 +29,7 @@ func TestEverySealedValueIsRotated(t *testing.T) {
 		}
 	}
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			fx, _, _ := p.sendValid(t, d, r)
 			recordPaths(fx.Items.Snapshot())
 			for _, k := range durable.Rotation(fx.Parts).SealedRecords() {

@@ -47,7 +47,7 @@ func unknownFields(location string, body any, s schema, schemas map[string]schem
 // them, so the intended field would not be tested, and the misspelled one would be in an example of the document. It
 // also checks that a sample has each query parameter, except for those of pages.
 func TestSamplesUseOnlyDeclaredNames(t *testing.T) {
-	book := samples(t)
+	sampleSet := samples(t)
 	operations, schemas := readOpenAPI(t)
 	parameters := map[string]bool{}
 	for _, g := range groups() {
@@ -86,7 +86,7 @@ func TestSamplesUseOnlyDeclaredNames(t *testing.T) {
 	}
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
-			for _, r := range append(variants(book, d), book.CreationRequests(d)...) {
+			for _, r := range append(variants(sampleSet, d), sampleSet.CreationRequests(d)...) {
 				check(t, d, r)
 			}
 			for _, p := range operations[d.ID].Parameters {

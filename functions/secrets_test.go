@@ -55,7 +55,7 @@ func TestFieldsWithSecretNamesAreMarked(t *testing.T) {
 func TestResponsesContainNoSealedBytes(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			fx, resp, _ := p.sendValid(t, d, r)
 			for key, item := range fx.Items.Snapshot() {
 				for name, value := range item {
@@ -159,9 +159,9 @@ func TestSecretsAreNotStoredInClear(t *testing.T) {
 	p := newPopulatedFixture(t)
 	secrets := map[string]bool{}
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			fx, n := p.Copy(t), maps.Clone(p.names)
-			if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
+			if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer

@@ -29,7 +29,7 @@ func TestInvalidKeysAreUnauthorized(t *testing.T) {
 		expiry := fx.Now.Add(time.Minute)
 		expiredKey := fx.CreateKeyWith("acme", accounts.Spec{ExpiresOn: &expiry, Permissions: auth.Full()})
 		fx.Now = expiry
-		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
 		before := fx.Items.Snapshot()
 		for name, key := range map[string]string{
 			"none": "", "garbage": "garbage", "a consumer key": "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
@@ -54,7 +54,7 @@ func TestMissingScopeIsForbiddenAndChangesNothing(t *testing.T) {
 			})
 		})
 		before := fx.Items.Snapshot()
-		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
 		fx.Call(key, d.Method, path, body).Want(http.StatusForbidden, string(d.Scope))
 		assertUnchanged(t, before, fx.Items.Snapshot())
 		assertRefusalRecorded(fx, d, before)
@@ -70,13 +70,13 @@ func TestDeclaredScopeIsSufficient(t *testing.T) {
 		if d.Scope == "" {
 			key = fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil })
 		}
-		path, body := requestTarget(t, d, p.book.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
 		fx.Call(key, d.Method, path, body).Want(d.Status)
 	})
 }
 
 func TestOperationsDeclareResponseForHiddenResources(t *testing.T) {
-	book := samples(t)
+	sampleSet := samples(t)
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			switch {
@@ -91,7 +91,7 @@ func TestOperationsDeclareResponseForHiddenResources(t *testing.T) {
 			case d.Mutates() && d.Invisible.Project < http.StatusMultipleChoices && !d.KeyOnly && !d.SessionOnly:
 				t.Errorf("%s: Invisible.Project = %d, want the status of a refusal for a change", d.ID, d.Invisible.Project)
 			}
-			for _, r := range variants(book, d) {
+			for _, r := range variants(sampleSet, d) {
 				if parameters := namedObjects(d, r); len(parameters) > 0 && !d.Public && d.Invisible != api.InvisibleNotFound {
 					t.Errorf("%s names %v: Invisible = %+v, want api.InvisibleNotFound", d.ID, parameters, d.Invisible)
 				}
@@ -180,14 +180,14 @@ type visibilityFixtures struct {
 }
 
 // newFixtures returns the two fixtures for a caller. Both have the objects that the caller can see.
-func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.SampleSet) (out visibilityFixtures) {
+func (c unauthorizedCaller) newFixtures(t *testing.T, sampleSet *events.SampleSet) (out visibilityFixtures) {
 	t.Helper()
 	setup := func(t *testing.T) (fx *functionstest.Fixture, key, fullKey string) {
 		fx = newFixture(t)
 		fullKey = fx.CreateAccount("acme")
 		key = fx.CreateKey("acme", c.limit)
 		if len(c.visible) > 0 {
-			populate(fx, book, fullKey, "acme", c.visible...)
+			populate(fx, sampleSet, fullKey, "acme", c.visible...)
 		}
 		return fx, key, fullKey
 	}
@@ -208,7 +208,7 @@ func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.SampleSet) (o
 		}
 		out = visibilityFixtures{
 			withObjects: withObjects, withoutObjects: withoutObjects, key: key,
-			names: populate(withObjects, book, fullKey, c.owner, remaining...),
+			names: populate(withObjects, sampleSet, fullKey, c.owner, remaining...),
 		}
 	})
 	out.names["accountName"] = c.accountName
@@ -218,12 +218,12 @@ func (c unauthorizedCaller) newFixtures(t *testing.T, book *events.SampleSet) (o
 // TestHiddenResourcesLookMissing calls each operation as each unauthorizedCaller, in a fixture with the objects that
 // the caller cannot see and in one without them. Both responses must be equal.
 func TestHiddenResourcesLookMissing(t *testing.T) {
-	book := samples(t)
+	sampleSet := samples(t)
 	for _, c := range unauthorizedCallers() {
 		t.Run(c.name, func(t *testing.T) {
-			fixtures := c.newFixtures(t, book)
+			fixtures := c.newFixtures(t, sampleSet)
 			forEachOperation(t, fewerIfRacing(needsKey), func(t *testing.T, d api.Declaration) {
-				for i, r := range variants(book, d) {
+				for i, r := range variants(sampleSet, d) {
 					path, body := requestTarget(t, d, r, fixtures.names)
 					want := c.status(d, r, path, body)
 					if len(r.Prerequisites) > 0 && i > 0 {
@@ -263,7 +263,7 @@ func TestHiddenResourcesLookMissing(t *testing.T) {
 // one without another account that has objects with the same names. The responses must have the same bytes, and the
 // objects of the other account must not change.
 func TestOtherAccountsDoNotAffectResponses(t *testing.T) {
-	book := samples(t)
+	sampleSet := samples(t)
 	var single, shared *functionstest.Fixture
 	var key string
 	var names events.Names
@@ -271,18 +271,18 @@ func TestOtherAccountsDoNotAffectResponses(t *testing.T) {
 		setup := func() (fx *functionstest.Fixture) {
 			fx = newFixture(t)
 			key = fx.CreateAccount("acme")
-			names = populate(fx, book, key, "acme")
+			names = populate(fx, sampleSet, key, "acme")
 			return fx
 		}
 		single, shared = setup(), setup()
-		populate(shared, book, shared.CreateAccount("globex"), "globex")
+		populate(shared, sampleSet, shared.CreateAccount("globex"), "globex")
 	})
 	initial := single.Items.Snapshot()
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
-		for _, r := range append(variants(book, d), book.CreationRequests(d)...) {
+		for _, r := range append(variants(sampleSet, d), sampleSet.CreationRequests(d)...) {
 			send := func(fx *functionstest.Fixture) string {
 				n := maps.Clone(names)
-				if err := book.RunSteps(fx.Client(key), n, r.Prerequisites); err != nil {
+				if err := sampleSet.RunSteps(fx.Client(key), n, r.Prerequisites); err != nil {
 					t.Fatal(err)
 				}
 				path, body := requestTarget(t, d, r, n)
@@ -310,7 +310,7 @@ func TestBadInputIsRefusedAndRecorded(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
 		fx := p.Copy(t)
-		path, _ := requestTarget(t, d, p.book.Request(d), p.names)
+		path, _ := requestTarget(t, d, p.sampleSet.Request(d), p.names)
 		for _, body := range []string{`{`, `"text"`, `17`, `{"a":1,"a":2}`} {
 			fx.Restart()
 			fx.Now = fx.Now.Add(time.Second)

@@ -44,7 +44,7 @@ func TestGroupAccessesDeclaredKeyPrefixes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				accessed, dryRunAccess := p.backgroundAccess(t, g.Declarations()), store.TableAccess{}
 				for _, d := range g.Declarations() {
-					for _, r := range variants(p.book, d) {
+					for _, r := range variants(p.sampleSet, d) {
 						if d.Mutates() {
 							dryRunAccess = dryRunAccess.Union(p.dryRunAccess(t, d, r))
 						}
@@ -152,7 +152,7 @@ func (p populatedFixture) backgroundAccess(t *testing.T, declarations []api.Decl
 		return store.TableAccess{}
 	}
 	fx, n := p.Copy(t), maps.Clone(p.names)
-	path, body := requestTarget(t, declarations[i], p.book.Request(declarations[i]), n)
+	path, body := requestTarget(t, declarations[i], p.sampleSet.Request(declarations[i]), n)
 	fx.Now = fx.Now.AddDate(0, 0, 1)
 	session := fx.CreateSession(p.key)
 	fx.Now = fx.Now.Add(2 * time.Minute)
@@ -163,7 +163,7 @@ func (p populatedFixture) backgroundAccess(t *testing.T, declarations []api.Decl
 		synctest.Wait()
 	}
 	if i := slices.IndexFunc(declarations, api.Declaration.AcceptsSession); i >= 0 {
-		path, body := requestTarget(t, declarations[i], p.book.Request(declarations[i]), n)
+		path, body := requestTarget(t, declarations[i], p.sampleSet.Request(declarations[i]), n)
 		fx.Call(session, declarations[i].Method, path, body)
 		synctest.Wait()
 	}
@@ -174,7 +174,7 @@ func (p populatedFixture) backgroundAccess(t *testing.T, declarations []api.Decl
 func (p populatedFixture) dryRunAccess(t *testing.T, d api.Declaration, r events.Request) store.TableAccess {
 	t.Helper()
 	fx, n := p.Copy(t), maps.Clone(p.names)
-	if err := p.book.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
+	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
 	path, body := requestTarget(t, d, r, n)

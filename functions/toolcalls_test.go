@@ -208,7 +208,7 @@ func TestToolCallMatchesRequest(t *testing.T) {
 		tool := tools[d.Method+" "+d.Path]
 		rg := requestGenerator{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
 		random := rand.New(rand.NewPCG(*violationSeed, uint64(len(d.ID))))
-		for _, rg.valid = range variants(p.book, d) {
+		for _, rg.valid = range variants(p.sampleSet, d) {
 			rg.path, rg.body = requestTarget(t, d, rg.valid, p.names)
 			targets, bodies := append(rg.queries(), rg.paths()...), rg.fields()
 			cases := []changedRequest{

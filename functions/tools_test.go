@@ -116,7 +116,7 @@ func TestSecretsAppearOnlyInMarkedFields(t *testing.T) {
 	isPrivateTool := func(d api.Declaration) bool { return isTool(d) && needsKey(d) }
 	forEachOperation(t, isPrivateTool, func(t *testing.T, d api.Declaration) {
 		tool := tools[d.Method+" "+d.Path]
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			_, resp, n := p.sendValid(t, d, r)
 			_, body := requestTarget(t, d, r, n)
 			secrets := []string{p.key}
@@ -163,7 +163,7 @@ func TestToolCallsMatchSchemas(t *testing.T) {
 	forEachOperation(t, isTool, func(t *testing.T, d api.Declaration) {
 		tool := tools[d.Method+" "+d.Path]
 		input := compileSchema(t, tool.Input)
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			_, resp, n := p.sendValid(t, d, r)
 			path, body := requestTarget(t, d, r, n)
 			arguments := toolArguments(t, tool, path, body)

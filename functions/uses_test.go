@@ -22,7 +22,7 @@ func TestOperationsUseDeclaredGrants(t *testing.T) {
 		return !d.ContainsRequests
 	}, func(t *testing.T, d api.Declaration) {
 		var used []api.Use
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			fx, _, _ := p.sendValid(t, d, r)
 			used = append(used, fx.Uses.Recorded()...)
 			fx, _, _ = p.sendValid(t, d, r, "Idempotency-Key", "a", "If-Match", "*")

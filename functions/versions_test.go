@@ -209,7 +209,7 @@ func TestChangesKeepUnknownAttributes(t *testing.T) {
 	addLaterAttributes(t, p.Fixture, isStruct, nil)
 	changedKinds := map[string]bool{}
 	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
-		for _, r := range variants(p.book, d) {
+		for _, r := range variants(p.sampleSet, d) {
 			fx, _, _ := p.sendValid(t, d, r)
 			runOperations(t, fx)
 			before := p.Items.Snapshot()
@@ -243,7 +243,7 @@ func TestTwoReleasesShareATable(t *testing.T) {
 	for _, g := range groups() {
 		for _, d := range g.Declarations() {
 			if d.Mutates() {
-				for _, r := range variants(p.book, d) {
+				for _, r := range variants(p.sampleSet, d) {
 					changes = append(changes, change{d, r})
 				}
 			}

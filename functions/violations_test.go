@@ -60,7 +60,7 @@ func TestEveryViolationIsRefused(t *testing.T) {
 	forEachOperation(t, fewerIfRacing(anyOperation), func(t *testing.T, d api.Declaration) {
 		checker := responseChecker{t: t, p: p, problem: problem, d: d}
 		rg := requestGenerator{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
-		valid := variants(p.book, d)
+		valid := variants(p.sampleSet, d)
 		for _, rg.valid = range valid {
 			rg.path, rg.body = requestTarget(t, d, rg.valid, p.names)
 			for b := range rg.singleFaults() {

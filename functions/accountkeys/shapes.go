@@ -12,7 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/deployments"
 )
 
-// The functions below convert between the API's types and the service's types.
+// This file has the JSON decoding and the schemas of types in request bodies, and the functions that convert between
+// the API's types and the service's types.
 
 // kindNames is a list of kinds of environment in a body. If the body has no list, the key has access to all kinds. But
 // null must not mean all kinds, so UnmarshalJSON decodes null as a list with an invalid name, which spec refuses.

@@ -8,7 +8,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/keys"
 )
 
-// The functions below convert between the API's types and the service's types.
+// The functions in this file convert between the API's types and the service's types.
 
 func (p BucketPath) locator(ctx context.Context) keys.BucketLocator {
 	return keys.BucketLocator{Owner: auth.OwnerFrom(ctx), Bucket: p.BucketName}

@@ -10,7 +10,7 @@ import (
 	"github.com/gatewright/gatewright/shared/resource/metering"
 )
 
-// The functions below convert between the API's types and the service's types.
+// The functions in this file convert between the API's types and the service's types.
 
 // periodic is the only type of subscription.
 const periodic = "periodic"

@@ -63,7 +63,7 @@ func TestCatalogListsServedCards(t *testing.T) {
 		entry := catalog.At("entries." + strconv.Itoa(i))
 		path, ok := strings.CutPrefix(entry.Text("url"), fx.Parts.Config.APIURL)
 		if !ok {
-			t.Fatalf("URL of a catalog entry = %s, want one of %s", entry.Text("url"), fx.Parts.Config.APIURL)
+			t.Fatalf("URL of a catalog entry = %s, want one that begins with %s", entry.Text("url"), fx.Parts.Config.APIURL)
 		}
 		card := fx.Call("", "GET", path, "").Want(200).WantHeader("Content-Type", entry.Text("type")).JSON()
 		if card.Text("name") != s.Name || card.Text("title") != entry.Text("displayName") {
@@ -141,8 +141,8 @@ func TestCardsAllowOtherOrigins(t *testing.T) {
 	}
 }
 
-// TestCardsUseConfiguredAddress checks that cards have the configured address, for any Host in a request, in a
-// function and in a server.
+// TestCardsUseConfiguredAddress checks that the function handler serves cards with the configured address, even if the
+// domain name, the Host and the forwarding headers of a request name another host.
 func TestCardsUseConfiguredAddress(t *testing.T) {
 	fx, _ := newFixture(t)
 	p := fx.Parts

@@ -187,11 +187,11 @@ func (w *walkthrough) deployments(t *testing.T, upstream string) {
 // get the same response.
 func (w *walkthrough) remaining(t *testing.T) {
 	t.Helper()
-	book, err := events.Open(functions.APIGroups())
+	sampleSet, err := events.Open(functions.APIGroups())
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := book.Names(events.Names{
+	names, err := sampleSet.Names(events.Names{
 		"accountName": w.inst.account, "projectName": unique(t, "rest"),
 		"branchName": "main", "consoleIcon": console.Embedded().Icon(),
 	})
@@ -223,15 +223,15 @@ func (w *walkthrough) remaining(t *testing.T) {
 			groups = append(groups, g.Name)
 		}
 	}
-	if err := book.Setup(c, names, groups...); err != nil {
+	if err := sampleSet.Setup(c, names, groups...); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range append(requests, deletions...) {
 		if d.Hidden {
 			continue // this operation does not return JSON, and browser_test.go requests it
 		}
-		r := book.Request(d)
-		if err := book.RunSteps(c, names, r.Prerequisites); err != nil {
+		r := sampleSet.Request(d)
+		if err := sampleSet.RunSteps(c, names, r.Prerequisites); err != nil {
 			t.Fatal(err)
 		}
 		target, body, err := r.Target(d, names)
