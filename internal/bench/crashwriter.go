@@ -13,7 +13,7 @@ import (
 type writer struct {
 	number int
 	random *rand.Rand
-	next   int // the number of names that the writer has used
+	chosen int // the number of calls of choose; the name of a new object ends with this number
 
 	// consumers are the consumers that must exist, with the descriptions of their keys.
 	consumers map[string]map[string]bool
@@ -70,8 +70,8 @@ const busyDelay = 20 * time.Millisecond
 
 // choose returns the next write.
 func (w *writer) choose() attempt {
-	w.next++
-	name := fmt.Sprintf("w%d-%d", w.number, w.next)
+	w.chosen++
+	name := fmt.Sprintf("w%d-%d", w.number, w.chosen)
 	consumer, ok := w.randomConsumer()
 	switch n := w.random.IntN(10); {
 	case !ok || n < 4:
@@ -84,8 +84,8 @@ func (w *writer) choose() attempt {
 
 // randomConsumer returns a random consumer. It returns false if it finds none.
 func (w *writer) randomConsumer() (string, bool) {
-	for range w.next {
-		name := fmt.Sprintf("w%d-%d", w.number, w.random.IntN(w.next)+1)
+	for range w.chosen {
+		name := fmt.Sprintf("w%d-%d", w.number, w.random.IntN(w.chosen)+1)
 		if _, ok := w.consumers[name]; ok {
 			return name, true
 		}

@@ -39,7 +39,7 @@ func accounts() []scenario {
 			"([0069](decisions/0069-etags-of-a-list-are-tried-once.md)), and 200 MB.",
 		options: "consumers=20000 changes=1000",
 		run: func(ctx context.Context, m *measurement) error {
-			a := &account{m: m, consumers: map[string]consumer{}, count: m.Number("consumers")}
+			a := &fakeAPI{m: m, consumers: map[string]consumer{}, count: m.Number("consumers")}
 			server := httptest.NewServer(a)
 			m.Cleanup(server.Close)
 			a.url = server.URL
@@ -54,16 +54,16 @@ func accounts() []scenario {
 
 // consumer is a consumer in the responses of the API.
 type consumer struct {
-	Name string          `json:"name"`
-	ID   string          `json:"id"`
-	Text string          `json:"description,omitempty"`
-	Tags json.RawMessage `json:"tags,omitempty"`
-	Meta json.RawMessage `json:"metadata,omitempty"`
-	When string          `json:"createdOn"`
+	Name        string          `json:"name"`
+	ID          string          `json:"id"`
+	Description string          `json:"description,omitempty"`
+	Tags        json.RawMessage `json:"tags,omitempty"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	CreatedOn   string          `json:"createdOn"`
 }
 
-// account is a fake API with one bucket. It counts the requests that it receives.
-type account struct {
+// fakeAPI is a fake management API with one bucket. It counts the requests that it receives.
+type fakeAPI struct {
 	m     *measurement
 	url   string
 	count int // consumers in the files
@@ -74,9 +74,9 @@ type account struct {
 	requests  int
 }
 
-// writeFile writes a file with all consumers, and returns its path. The first changed consumers have another tag than
-// the others.
-func (a *account) writeFile(changed int) (string, error) {
+// writeFile writes a file with all consumers, and returns its path. changed is the number of consumers at the beginning
+// of the file whose tag plan is free instead of gold.
+func (a *fakeAPI) writeFile(changed int) (string, error) {
 	var text strings.Builder
 	text.WriteString("keyBuckets:\n  - name: partners\n    consumers:\n")
 	for i := range a.count {
@@ -95,8 +95,8 @@ func (a *account) writeFile(changed int) (string, error) {
 	return path, nil
 }
 
-// measure runs the commands for files against the account, and checks how many requests each sends.
-func (a *account) measure(ctx context.Context) error {
+// measure runs the commands for files against the fake API, and checks how many requests each sends.
+func (a *fakeAPI) measure(ctx context.Context) error {
 	files, err := a.writeFile(0)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (a *account) measure(ctx context.Context) error {
 
 // run runs a command of the client, and adds rows with its requests and its memory. maxRequests is the limit for the
 // requests.
-func (a *account) run(ctx context.Context, description string, maxRequests int, args ...string) error {
+func (a *fakeAPI) run(ctx context.Context, description string, maxRequests int, args ...string) error {
 	binary, err := a.m.Build(ctx, fixture.Client)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (a *account) run(ctx context.Context, description string, maxRequests int, 
 }
 
 // ServeHTTP responds as the API does, but does not check the key.
-func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.requests++
@@ -203,7 +203,7 @@ func writeJSON(w http.ResponseWriter, body any) error {
 }
 
 // list responds with a page of consumers.
-func (a *account) list(w http.ResponseWriter, r *http.Request) error {
+func (a *fakeAPI) list(w http.ResponseWriter, r *http.Request) error {
 	from, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	to := min(from+pageSize, len(a.names))
 	data := []consumer{}
@@ -218,12 +218,12 @@ func (a *account) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // create adds the consumer in the body.
-func (a *account) create(w http.ResponseWriter, r *http.Request) error {
+func (a *fakeAPI) create(w http.ResponseWriter, r *http.Request) error {
 	var c consumer
 	if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.Name == "" || a.consumers[c.Name].Name != "" {
 		return errors.Join(errors.New("the body is not a new consumer with a name"), err)
 	}
-	c.ID, c.When = fmt.Sprintf("csmr_%024d", len(a.names)), "2030-01-01T00:00:00.000Z"
+	c.ID, c.CreatedOn = fmt.Sprintf("csmr_%024d", len(a.names)), "2030-01-01T00:00:00.000Z"
 	a.names, a.consumers[c.Name] = append(a.names, c.Name), c
 	return writeJSON(w, c)
 }

@@ -50,7 +50,7 @@ func TestPlantedDefectsAreCaught(t *testing.T) {
 			t.Parallel() // Parallel returns only after all selected tests have been added to selected
 			begin()
 			v := <-j.result
-			t.Logf("%.1f CPU seconds", v.elapsed.Seconds()) // go test -v shows which guards cost most
+			t.Logf("%.1f CPU seconds", v.cpuTime.Seconds()) // go test -v shows which guards cost most
 			if v.err != nil {
 				t.Error(v.err)
 			}
@@ -83,7 +83,7 @@ type job struct {
 
 // verdict is the result of a job, with the processor time that it took.
 type verdict struct {
-	elapsed time.Duration
+	cpuTime time.Duration
 	err     error
 }
 
@@ -121,7 +121,7 @@ func (s *selected) run(ctx context.Context) {
 					defer func() { <-slots }()
 					v := verdict{err: b.err}
 					if v.err == nil {
-						v.elapsed, v.err = j.run(ctx, b.binaries[pkg])
+						v.cpuTime, v.err = j.run(ctx, b.binaries[pkg])
 					}
 					j.result <- v
 				})

@@ -61,7 +61,8 @@ func (p *Planted) Build(ctx context.Context, dir string, packages ...string) (ma
 	binaries, to := map[string]*Binary{}, dir+string(filepath.Separator)
 	for _, pkg := range packages {
 		binaries[pkg] = &Binary{planted: p, pkg: pkg, path: filepath.Join(dir, path.Base(pkg)+".test")}
-		if len(packages) == 1 { // pkg can be ".": in a folder, its binary would get another name, that of the module
+		if len(packages) == 1 {
+			// pkg can be ".". If -o were a folder, the go command would name the binary of "." after the module.
 			to = binaries[pkg].path
 		}
 	}
@@ -86,18 +87,20 @@ type Binary struct {
 // guard's process does not count as caught, because no check of the guard has failed.
 func (b *Binary) Check(ctx context.Context, d Defect) (time.Duration, error) {
 	o, err := b.run(ctx, d.Name, pattern(d.Guard.Test), "-test.failfast")
-	elapsed := o.elapsed
-	if err == nil && o.verdict(d) != nil { // a process of the guard may lack the variable that selects d
+	cpuTime := o.cpuTime
+	if err == nil && o.verdict(d) != nil {
+		// The guard may start a process without the environment variable that selects d. A marked binary does not need
+		// the variable.
 		var m *Binary
 		if m, err = b.marked(d); err == nil {
 			o, err = m.run(ctx, d.Name, pattern(d.Guard.Test), "-test.failfast")
-			elapsed += o.elapsed
+			cpuTime += o.cpuTime
 		}
 	}
 	if err != nil {
-		return elapsed, fmt.Errorf("run the guard of %s: %w", d.Name, err)
+		return cpuTime, fmt.Errorf("run the guard of %s: %w", d.Name, err)
 	}
-	return elapsed, o.verdict(d)
+	return cpuTime, o.verdict(d)
 }
 
 // CheckUnplanted runs guards without any defect. Simulations make only a tenth of their runs, because `make test` makes
@@ -110,9 +113,9 @@ func (b *Binary) CheckUnplanted(ctx context.Context, guards []Guard) (time.Durat
 	slices.Sort(tests)
 	o, err := b.run(ctx, noDefect, strings.Join(slices.Compact(tests), "|"))
 	if err != nil {
-		return o.elapsed, fmt.Errorf("run the guards of %s: %w", b.pkg, err)
+		return o.cpuTime, fmt.Errorf("run the guards of %s: %w", b.pkg, err)
 	}
-	return o.elapsed, o.passed(guards)
+	return o.cpuTime, o.passed(guards)
 }
 
 // noDefect replaces the name of a defect in runs without a defect. It is not empty, so that the waits of package
@@ -163,7 +166,8 @@ func (b *Binary) marked(d Defect) (*Binary, error) {
 	return &m, nil
 }
 
-// verdict returns nil if the guard of a defect failed with the defect.
+// verdict returns nil if the guard of the defect d failed while d was active. Otherwise it returns an error that says
+// what happened.
 func (o outcome) verdict(d Defect) error {
 	switch o.state(d.Guard.Test) {
 	case fail:
@@ -226,7 +230,7 @@ type outcome struct {
 	tests   map[string]state
 	failure string        // why the run is broken, or "" if it is not
 	output  string        // everything that the tests printed
-	elapsed time.Duration // processor time
+	cpuTime time.Duration // processor time, including child processes
 }
 
 // state returns how a test ended. It returns broken for every test of a broken run.
@@ -293,9 +297,9 @@ func runCommand(ctx context.Context, command *exec.Cmd) (outcome, error) {
 		return outcome{}, errors.Join(err, ctx.Err())
 	}
 	o := read(out.Bytes())
-	o.elapsed = command.ProcessState.UserTime() + command.ProcessState.SystemTime()
+	o.cpuTime = command.ProcessState.UserTime() + command.ProcessState.SystemTime()
 	if len(o.tests) == 0 && o.failure == "" && err != nil {
-		return outcome{elapsed: o.elapsed}, fmt.Errorf("%w\n%s%s", err, stderr.String(), o.output)
+		return outcome{cpuTime: o.cpuTime}, fmt.Errorf("%w\n%s%s", err, stderr.String(), o.output)
 	}
 	return o, nil
 }

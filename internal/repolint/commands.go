@@ -217,9 +217,9 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
 )
 
-// RunPatterns reports each `go test -run` in a document, in the Makefile or in a Go file if no test of the repository
-// has a name that contains a part of the pattern. Parts are separated by "|". Such a command succeeds without running
-// the test that it names.
+// RunPatterns reports parts of the patterns of `go test -run` in a document, in the Makefile or in a Go file. Parts are
+// separated by "|". It reports each part that no test of the repository has in its name: the command would succeed
+// without running the test that this part names.
 func RunPatterns(t *Tree) (found []Finding) {
 	var tests []string
 	for name, text := range t.Texts {
