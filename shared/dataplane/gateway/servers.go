@@ -39,7 +39,7 @@ func (b *siteBuilder) initMCPServers() {
 			Private:       b.identifies(s.route),
 			PreservePaths: b.site.preservePaths, Log: b.deps.log, Count: b.deps.count,
 		}
-		problems := s.mcp.Serve(setup)
+		problems := s.mcp.Configure(setup)
 		if b.deps.handler.CertificatesPending { // only in a build; a gateway checks the schemas when they are used
 			problems = append(problems, s.mcp.CheckSchemas()...)
 		}

@@ -6,8 +6,8 @@ package environment
 
 import "strings"
 
-// Kind is one of the three kinds of environments. Its text is the spelling of the API's environments and of the
-// permissions of account keys.
+// Kind is one of the three kinds of environments. Its string value is the spelling that the API uses for environments
+// and in the permissions of account keys.
 type Kind string
 
 // The kinds. Development is a developer's working copy.

@@ -51,7 +51,7 @@ func (fx *fixture) fillChain(n int, span time.Duration) {
 			writes = nil
 		}
 	}
-	for batch := range slices.Chunk(append(append(writes, additions.Writes()...), trail.End(acme, n)), 1000) {
+	for batch := range slices.Chunk(append(append(writes, additions.Writes()...), trail.PutHead(acme, n)), 1000) {
 		commit(batch)
 	}
 }

@@ -146,7 +146,7 @@ func TestPendingRecordsAreReadOnce(t *testing.T) {
 			for n := range audit.ChainedShards {
 				b.queries[audit.ChainedPartition(acme, n)] = 0
 			}
-			b.remaining = map[string]int{trail.Minutes(acme): 5}
+			b.remaining = map[string]int{trail.MinutePartition(acme): 5}
 			if f.From.IsZero() {
 				f.From = fx.now.Add(-24 * time.Hour).Truncate(time.Minute)
 			}

@@ -46,7 +46,7 @@ func constructors() map[string]constructor {
 	}
 }
 
-// newMCPServer returns an MCP server. Call its method Serve after all routes exist; before that it can't serve.
+// newMCPServer returns an MCP server. Call its method Configure after all routes exist; before that it can't serve.
 func newMCPServer(raw json.RawMessage, _ *Setup) (pipeline.Handler, []project.Problem) {
 	server, problems := mcp.New(raw)
 	return server, problems
@@ -59,7 +59,7 @@ func Check(c project.Component) []project.Problem {
 }
 
 // Provision returns a handler and its problems. A handler without problems is ready to serve, except an MCP server: its
-// method Serve must be called first.
+// method Configure must be called first.
 func Provision(c project.Component, s Setup) (pipeline.Handler, []project.Problem) {
 	return construct(c, &s)
 }

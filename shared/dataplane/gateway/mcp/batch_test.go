@@ -25,7 +25,7 @@ func newBatchServer(t *testing.T, policy pipeline.Inbound) (*Server, *pipeline.R
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	if problems = s.Serve(Setup{Find: func(Operation) (Offer, bool) { return Offer{}, false }}); len(problems) > 0 {
+	if problems = s.Configure(Setup{Find: func(Operation) (Offer, bool) { return Offer{}, false }}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	return s, &pipeline.Route{Handler: s, Inbound: []pipeline.Inbound{policy}}

@@ -75,7 +75,7 @@ type Setup struct {
 	// AllowsOrigin reports whether pages of another origin are allowed to call the server, according to the route's CORS policy.
 	AllowsOrigin func(origin string) bool
 	// Private is set if the server's own route distinguishes users, so that caches must not share
-	// its responses. Serve also sets it if a route that the server offers distinguishes users.
+	// its responses. Configure also sets it if a route that the server offers distinguishes users.
 	Private bool
 	// PreservePaths sends paths upstream without changes, except that invalid bytes are escaped.
 	PreservePaths bool
@@ -84,7 +84,7 @@ type Setup struct {
 	Count func(x *pipeline.Exchange, status int)
 }
 
-// Server is one MCP server. It is created with its route. After all routes exist, Serve makes it ready.
+// Server is one MCP server. It is created with its route. After all routes exist, Configure makes it ready.
 type Server struct {
 	options  Options
 	setup    Setup
@@ -95,7 +95,7 @@ type Server struct {
 
 var _ pipeline.Handler = (*Server)(nil)
 
-// New returns a server with these options, and the problems of the options. Call Serve before the first request.
+// New returns a server with these options, and the problems of the options. Call Configure before the first request.
 func New(raw json.RawMessage) (*Server, []project.Problem) {
 	o := Options{Name: "Gatewright MCP Server", Version: "0.0.0"}
 	problems := options.Read(raw, &o)
@@ -115,9 +115,10 @@ func New(raw json.RawMessage) (*Server, []project.Problem) {
 	return &Server{options: o}, problems
 }
 
-// Serve makes the server ready. It is called once, before the first request. It returns a problem for each operation
-// that the server can't offer. If there are problems, Handle must not be called.
-func (s *Server) Serve(setup Setup) []project.Problem {
+// Configure makes the server ready. It is called once, before the first request. It skips operations that Find does not
+// find. For each other operation that the server can't offer, it returns a problem. If there are problems, Handle must
+// not be called.
+func (s *Server) Configure(setup Setup) []project.Problem {
 	s.setup = setup
 	s.protocol = sharedmcp.New(sharedmcp.Setup{
 		Name: s.options.Name, Version: s.options.Version,

@@ -60,7 +60,7 @@ func TestCallEndsWithItsEventStream(t *testing.T) {
 			Matches:   func(*pipeline.Exchange) bool { return true },
 		}
 		s, problems := New(json.RawMessage(`{"operations":[{"file":"a","id":"slow"}]}`))
-		if problems = append(problems, s.Serve(Setup{Find: func(Operation) (Offer, bool) {
+		if problems = append(problems, s.Configure(Setup{Find: func(Operation) (Offer, bool) {
 			return offer, true
 		}})...); len(problems) > 0 {
 			t.Fatal(problems)

@@ -14,7 +14,7 @@ import (
 // plain connection, it checks the socket. Under TLS that is not enough: tls.Conn can hold complete
 // or partial records from earlier reads, and bytes on the socket can belong only to TLS itself, such
 // as the tickets of TLS 1.3. So idleChecker reads from tls.Conn, and the connection below (underTLS)
-// returns nothingError instead of blocking. tls.Conn can be used after a temporary error like this.
+// returns wouldBlockError instead of blocking. tls.Conn can be used after a temporary error like this.
 // underTLS tracks the lengths of records, so it knows whether tls.Conn holds a partial record.
 //
 // The zero value never reports a connection as idle.
@@ -73,7 +73,8 @@ func (ic *idleChecker) hasNothingToRead(conn net.Conn, depth checkDepth) bool {
 		ic.below.depth = depth
 		n, err := conn.Read(ic.below.buf[:])
 		ic.below.depth = noCheck
-		return n == 0 && err == error(nothingError{}) && ic.below.atBoundary() && !ic.below.wrote //nolint:errorlint // unchanged by tls.Conn
+		wouldBlock := err == error(wouldBlockError{}) //nolint:errorlint // unchanged by tls.Conn
+		return n == 0 && wouldBlock && ic.below.atBoundary() && !ic.below.wrote
 	case depth == inMemory:
 		return true
 	}
@@ -101,21 +102,22 @@ type underTLS struct {
 	remaining   int // number of bytes of the record that are still to be read after its header
 }
 
-// nothingError is the error of a read that would block. It is a temporary net.Error, so that tls.Conn allows further reads.
-type nothingError struct{}
+// wouldBlockError is the error of a read that would block. It is a temporary net.Error, so that tls.Conn allows further
+// reads.
+type wouldBlockError struct{}
 
-var _ net.Error = nothingError{}
+var _ net.Error = wouldBlockError{}
 
-func (nothingError) Error() string   { return "upstream: nothing to read now" }
-func (nothingError) Timeout() bool   { return true }
-func (nothingError) Temporary() bool { return true }
+func (wouldBlockError) Error() string   { return "upstream: nothing to read now" }
+func (wouldBlockError) Timeout() bool   { return true }
+func (wouldBlockError) Temporary() bool { return true }
 
 func (u *underTLS) Read(p []byte) (n int, err error) {
 	switch u.depth {
 	case noCheck:
 		n, err = u.Conn.Read(p)
 	case inMemory:
-		return 0, nothingError{}
+		return 0, wouldBlockError{}
 	case onSocket:
 		n, err = u.readNonblocking(p)
 	}
@@ -132,7 +134,7 @@ func (u *underTLS) readNonblocking(p []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	case errors.Is(u.err, socket.ErrWouldBlock):
-		return 0, nothingError{}
+		return 0, wouldBlockError{}
 	case u.err != nil:
 		return 0, u.err
 	case u.n == 0:
@@ -146,7 +148,7 @@ func (u *underTLS) readNonblocking(p []byte) (int, error) {
 func (u *underTLS) Write(p []byte) (int, error) {
 	if u.depth != noCheck {
 		u.wrote = true
-		return 0, nothingError{}
+		return 0, wouldBlockError{}
 	}
 	return u.Conn.Write(p)
 }

@@ -256,13 +256,13 @@ func TestSocketReadDistinguishesEOFFromNoData(t *testing.T) {
 			t.Errorf("readNonblocking() = %d, %v, want %d, %v", n, err, wantN, want)
 		}
 	}
-	wantRead(0, nothingError{})
+	wantRead(0, wouldBlockError{})
 	if _, err := syscall.Write(sockets[1], []byte("abc")); err != nil {
 		t.Fatal(err)
 	}
 	wantRead(2, nil)
 	wantRead(1, nil)
-	wantRead(0, nothingError{})
+	wantRead(0, wouldBlockError{})
 	if err := syscall.Close(sockets[1]); err != nil {
 		t.Fatal(err)
 	}
