@@ -63,7 +63,11 @@ type lenientCatalog struct{}
 
 func (lenientCatalog) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenientCatalog) CheckPolicy(project.Policy) []project.Problem     { return nil }
-func (lenientCatalog) WarnInbound([]project.Policy) map[int]string      { return nil }
+func (lenientCatalog) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
+	return ""
+}
+
+func (lenientCatalog) WarnInbound([]project.Policy) map[int]string { return nil }
 
 // verify accepts every artifact.
 func verify(*project.Artifact) []project.Problem { return nil }

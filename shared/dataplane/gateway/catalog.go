@@ -22,6 +22,12 @@ func (Catalog) CheckPolicy(p project.Policy) []project.Problem { return policy.C
 // WarnInbound returns warnings about a route's inbound policies that are valid, but probably a mistake.
 func (Catalog) WarnInbound(all []project.Policy) map[int]string { return policy.WarnInbound(all) }
 
+// Unprotected returns why the inbound policies of a route do not implement a security scheme with the scopes, or "" if
+// they do.
+func (Catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbound []project.Policy) string {
+	return policy.Unprotected(scheme, scopes, inbound)
+}
+
 // Verify returns the problems that would keep a gateway from serving an artifact. It prepares the artifact
 // like a gateway, but opens no connection. A Catalog checks each component alone. Verify also checks
 // addresses after the variables were substituted, parameters that a path does not have, policies in

@@ -184,4 +184,8 @@ type Catalog interface {
 	// WarnInbound returns warnings about the inbound policies of a route, which are passed in their order of
 	// execution. The result maps the index of each policy that is probably a mistake to the text of the warning.
 	WarnInbound([]Policy) map[int]string
+	// Unprotected returns "" if the inbound policies of a route, in their order of execution, refuse every request that
+	// does not satisfy the security scheme with the scopes. Otherwise it returns why they do not, or what to do, as the
+	// end of a sentence.
+	Unprotected(scheme SecurityScheme, scopes []string, inbound []Policy) string
 }

@@ -279,6 +279,10 @@ func (c countingCatalog) CheckHandler(project.Component) []project.Problem {
 }
 func (c countingCatalog) CheckPolicy(project.Policy) []project.Problem { return nil }
 
+func (c countingCatalog) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
+	return ""
+}
+
 func (c countingCatalog) WarnInbound([]project.Policy) map[int]string { return nil }
 
 // TestFirstErrorsAreReported checks that the reported errors

@@ -17,6 +17,8 @@ type document struct {
 	root any
 	// paths are the names in the root's object "paths", in the order of the file. URL patterns are matched in this order.
 	paths []string
+	// security is nil until the shape of the document is known to be valid.
+	security *security
 }
 
 // parse reads a JSON file. It reports invalid encoding, syntax errors with line and column, duplicate names in an

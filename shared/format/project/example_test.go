@@ -39,4 +39,8 @@ type lenient struct{}
 
 func (lenient) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenient) CheckPolicy(project.Policy) []project.Problem     { return nil }
-func (lenient) WarnInbound([]project.Policy) map[int]string      { return nil }
+func (lenient) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
+	return ""
+}
+
+func (lenient) WarnInbound([]project.Policy) map[int]string { return nil }

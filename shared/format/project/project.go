@@ -80,10 +80,11 @@ func (co *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifa
 			Variables: map[string]string{},
 			Env:       map[string]string{},
 		},
-		policies:   map[string]*policyUse{},
-		unreadable: map[string]bool{},
-		docs:       map[string]*document{},
-		offers:     map[Source]*offerBuilder{},
+		policies:      map[string]*policyUse{},
+		addedPolicies: map[Source]int{},
+		unreadable:    map[string]bool{},
+		docs:          map[string]*document{},
+		offers:        map[Source]*offerBuilder{},
 	}
 	c.knownPolicies = sync.OnceValue(c.listPolicies)
 	c.env = &environment{variables: in.Variables, report: &c.report, used: c.artifact.Env}
@@ -125,6 +126,9 @@ type compiler struct {
 	// policies are the policies of policies.json by name. Invalid policies are
 	// included, so that the routes that name them are not reported as well.
 	policies map[string]*policyUse
+	// addedPolicies counts the policies that the security schemes added to the beginning of a route's inbound policies,
+	// by the place that declares the route.
+	addedPolicies map[Source]int
 	// knownPolicies lists the names of policies, for messages about an unknown name.
 	knownPolicies func() string
 	// unreadable are the files that could not be read. The compiler
@@ -178,7 +182,7 @@ func (c *compiler) readRoutes() {
 		}
 		c.forbidEnv(name, nil, doc.root, inHandlerOptions)
 		if c.checkOpenAPI(doc) {
-			c.docs[name] = doc
+			c.docs[name], doc.security = doc, c.readSecurity(doc)
 			c.readPaths(doc, known)
 		}
 	}

@@ -47,6 +47,16 @@ func (catalog) CheckPolicy(p project.Policy) []project.Problem {
 	return []project.Problem{{Path: "/policyType", Message: "There is no policy of this type."}}
 }
 
+// Unprotected implements API keys with policies of the type api-key-inbound, and the scheme "any" with any policy.
+func (catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbound []project.Policy) string {
+	for _, p := range inbound {
+		if len(scopes) == 0 && (p.Type == "api-key-inbound" && scheme.Type == "apiKey" || p.Name == scheme.Policy) {
+			return ""
+		}
+	}
+	return "so add one"
+}
+
 func (catalog) WarnInbound(policies []project.Policy) map[int]string {
 	if len(policies) > 0 && policies[0].Type == "rate-limit-inbound" {
 		return map[int]string{0: "Nobody knows the user here."}

@@ -162,6 +162,7 @@ func (c *compiler) readOperation(operation map[string]any, route Route, known *d
 	route.Handler = component
 	route.Inbound = c.policyNames(file, at, object, "inbound")
 	route.Outbound = c.policyNames(file, at, object, "outbound")
+	c.applySecurity(operation, &route)
 	route.CORSPolicy = c.corsPolicy(file, at, object)
 	route.GraphQL = c.isGraphQL(operation, route)
 	if mcp, ok := object["mcp"].(map[string]any); ok {
@@ -267,8 +268,13 @@ func (c *compiler) warnInbound() {
 		for i, name := range r.Inbound {
 			policies[i] = c.artifact.Policies[name]
 		}
+		added := c.addedPolicies[r.Source]
 		for i, text := range c.catalog.WarnInbound(policies) {
-			c.warn(r.Source.File, r.Source.Pointer+pointer(routeExtension, "policies", "inbound", strconv.Itoa(i)), "%s", text)
+			at := r.Source.Pointer
+			if i >= added {
+				at += pointer(routeExtension, "policies", "inbound", strconv.Itoa(i-added))
+			}
+			c.warn(r.Source.File, at, "%s", text)
 		}
 	}
 }

@@ -9,7 +9,14 @@ type settings struct {
 	allowDuplicateRoutes bool
 	// preservePaths reports whether the setting pathNormalisation is "preserve" (contract, section 9).
 	preservePaths bool
+	// enforceSecurity reports whether the setting security is "enforced": then an operation that is open although its
+	// description requires authentication is an error.
+	enforceSecurity bool
 }
+
+// enforcedSecurity is the value of the setting security that makes an error of an operation whose security requirement
+// is not enforced. The other value, "reported", is the default: then the build warns.
+const enforcedSecurity = "enforced"
 
 // latestCompatibilityDate is the latest compatibility date that this release knows. No
 // change of behavior depends on the date yet, so all earlier dates have the same effect.
@@ -37,7 +44,7 @@ func (c *compiler) readSettings() settings {
 	for name := range root {
 		switch name {
 		case "$schema", "version", "compatibilityDate", "projectType", "allowDuplicateRoutes", "allowHostHeaderOverride",
-			"devPortal", "pathNormalisation":
+			"devPortal", "pathNormalisation", "security":
 		default:
 			c.warn(settingsFile, pointer(name), "This setting is not known and has no effect. Correct its name or remove it.")
 		}
@@ -50,5 +57,9 @@ func (c *compiler) readSettings() settings {
 				"project with that. Write that date, or deploy to a newer gateway.", latestCompatibilityDate)
 		}
 	}
-	return settings{allowDuplicateRoutes: allowDuplicates, preservePaths: root["pathNormalisation"] == PreservePaths}
+	return settings{
+		allowDuplicateRoutes: allowDuplicates,
+		preservePaths:        root["pathNormalisation"] == PreservePaths,
+		enforceSecurity:      root["security"] == enforcedSecurity,
+	}
 }

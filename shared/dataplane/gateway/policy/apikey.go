@@ -27,6 +27,11 @@ type apiKeyOptions struct {
 	CacheTTLSeconds int64  `json:"cacheTtlSeconds" minimum:"60" maximum:"86400"`
 }
 
+// defaultAPIKeyOptions returns the values of options that a project does not set.
+func defaultAPIKeyOptions() apiKeyOptions {
+	return apiKeyOptions{Header: "Authorization", Scheme: "Bearer", CacheTTLSeconds: 60}
+}
+
 // maxKeyBytes is longer than any valid key.
 const maxKeyBytes = 1024
 
@@ -65,7 +70,7 @@ func BucketOption(p project.Policy) (bucket, pointer string, ok bool) {
 const apiKeyType = "api-key-inbound"
 
 func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
-	o := apiKeyOptions{Header: "Authorization", Scheme: "Bearer", CacheTTLSeconds: 60}
+	o := defaultAPIKeyOptions()
 	problems := options.Read(raw, &o)
 	if text := upstream.CheckFieldName(o.Header); text != "" {
 		problems = append(problems, options.Problem("/authHeader", "%s", text))

@@ -5,7 +5,8 @@
 // CORS policies are not in this package: package gateway applies them.
 //
 // Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
-// client certificates. quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated
+// client certificates. security.go compares the policies of a route with the security schemes of its
+// OpenAPI document. quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated
 // request is counted once) and amount.go (units that a response reports). Interfaces to the installation
 // are declared where they are used: Keys, Allowances, Clients, SubscriptionReader, Quotas and Operations.
 //
@@ -75,8 +76,9 @@ const (
 type kind struct {
 	direction Direction
 	module    string
-	// identifies is set if the policy identifies the user of a request.
-	identifies bool
+	// implements is set for policies that identify the user of a request. It reports whether the policy p, which lets no
+	// anonymous requests through, implements a security scheme. earlier are the inbound policies of the route before p.
+	implements func(scheme project.SecurityScheme, p project.Policy, earlier []project.Policy) bool
 	// provision reads the options of the policy called name. With a nil Setup, as in a build, only the problems matter.
 	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
 }
@@ -84,15 +86,15 @@ type kind struct {
 // builtins returns all policies by their policyType.
 func builtins() map[string]kind {
 	return map[string]kind{
-		apiKeyType:                      {direction: Inbound, module: RuntimeModule, identifies: true, provision: newAPIKey},
-		mtlsType:                        {direction: Inbound, module: RuntimeModule, identifies: true, provision: newMTLS},
-		quotaType:                       {direction: Inbound, module: RuntimeModule, provision: newQuota},
-		rateLimitType:                   {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
-		"query-param-to-header-inbound": {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
-		complexityType:                  {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
-		introspectionType:               {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
-		filterType:                      {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
-		analyticsType:                   {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
+		apiKeyType:        {direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, provision: newAPIKey},
+		mtlsType:          {direction: Inbound, module: RuntimeModule, implements: mtlsImplements, provision: newMTLS},
+		quotaType:         {direction: Inbound, module: RuntimeModule, provision: newQuota},
+		rateLimitType:     {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
+		queryParamType:    {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
+		complexityType:    {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
+		introspectionType: {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
+		filterType:        {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
+		analyticsType:     {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
 	}
 }
 
@@ -108,7 +110,7 @@ func Check(p project.Policy) []project.Problem {
 func WarnInbound(all []project.Policy) map[int]string {
 	kinds, warnings, identified := builtins(), map[int]string{}, false
 	for i, p := range all {
-		identified = identified || kinds[p.Type].identifies
+		identified = identified || kinds[p.Type].implements != nil
 		if p.Type == rateLimitType && !identified && limitsUsers(p.Handler.Options) {
 			warnings[i] = fmt.Sprintf("This limits by user, and no policy before it says who the user is: each client's "+
 				"address counts instead. Put a policy before it that does (%s), or limit by ip.",
@@ -126,7 +128,7 @@ func WarnInbound(all []project.Policy) map[int]string {
 func identifyingTypes() []string {
 	var out []string
 	for name, k := range builtins() {
-		if k.identifies {
+		if k.implements != nil {
 			out = append(out, name)
 		}
 	}
@@ -135,7 +137,7 @@ func identifyingTypes() []string {
 }
 
 // Identifies reports whether policies of a type identify the user of a request.
-func Identifies(policyType string) bool { return builtins()[policyType].identifies }
+func Identifies(policyType string) bool { return builtins()[policyType].implements != nil }
 
 // DirectionOf returns the direction of policies of a type, "" for an unknown type.
 func DirectionOf(policyType string) Direction { return builtins()[policyType].direction }

@@ -23,6 +23,8 @@ type queryParamOptions struct {
 	RemoveFromURL bool   `json:"removeFromUrl"`
 }
 
+const queryParamType = "query-param-to-header-inbound"
+
 // placeholder is replaced with the parameter's value.
 const placeholder = "{value}"
 

@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/options"
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// Unprotected returns "" if the inbound policies of a route implement a security scheme of an OpenAPI document:
+// together, they refuse every request that does not satisfy the scheme. Otherwise it returns why they do not, or what
+// to do, as the end of a sentence. inbound has the policies in their order of execution. scopes are the scopes that
+// the operation requires. No policy checks scopes.
+func Unprotected(scheme project.SecurityScheme, scopes []string, inbound []project.Policy) string {
+	kinds := builtins()
+	for i, p := range inbound {
+		k := kinds[p.Type]
+		if k.implements == nil || admitsAnonymous(p.Handler.Options) ||
+			p.Name != scheme.Policy && !k.implements(scheme, p, inbound[:i]) {
+			continue
+		}
+		if len(scopes) > 0 {
+			return fmt.Sprintf("because the policy %q checks no scopes", p.Name)
+		}
+		return ""
+	}
+	return schemeAdvice(scheme)
+}
+
+// admitsAnonymous reports whether the options of a policy that identifies users let other requests through.
+func admitsAnonymous(raw json.RawMessage) bool {
+	var o struct {
+		AllowUnauthenticated bool `json:"allowUnauthenticatedRequests"`
+	}
+	return json.Unmarshal(raw, &o) == nil && o.AllowUnauthenticated
+}
+
+// schemeAdvice returns what to do if no policy of a route implements the scheme.
+func schemeAdvice(scheme project.SecurityScheme) string {
+	const anonymous = " that lets no anonymous requests through"
+	switch {
+	case scheme.Type == "apiKey" && scheme.In == "header":
+		return fmt.Sprintf("so add one of the type %s with authHeader %q and authScheme \"\""+anonymous, apiKeyType, scheme.Name)
+	case scheme.Type == "apiKey" && scheme.In == "query":
+		return fmt.Sprintf("so add one of the type %s for this parameter, and after it one of the type %s for the header%s",
+			queryParamType, apiKeyType, anonymous)
+	case scheme.Type == "http" && scheme.HTTPScheme == "bearer" && scheme.BearerFormat == "":
+		return fmt.Sprintf("so add one of the type %s"+anonymous, apiKeyType)
+	case scheme.Type == "mutualTLS":
+		return fmt.Sprintf("so add one of the type %s"+anonymous, mtlsType)
+	case scheme.Policy != "":
+		return fmt.Sprintf("because the policy %q of its x-gateway-policy is not in the route, or does not refuse anonymous "+
+			"requests", scheme.Policy)
+	default:
+		return "and no type of policy does: name the policy that does it instead in the scheme's x-gateway-policy, or remove " +
+			"the requirement"
+	}
+}
+
+// apiKeyImplements reports whether an api-key-inbound policy implements a scheme. earlier are the policies before it.
+// One of these can move the key from a query parameter to the policy's header.
+func apiKeyImplements(scheme project.SecurityScheme, p project.Policy, earlier []project.Policy) bool {
+	o := defaultAPIKeyOptions()
+	if len(options.Read(p.Handler.Options, &o)) > 0 {
+		return false
+	}
+	isAuthorization := strings.EqualFold(o.Header, "Authorization")
+	switch {
+	case scheme.Type == "http":
+		return scheme.HTTPScheme == strings.ToLower(o.Scheme) && isAuthorization && scheme.BearerFormat == ""
+	case scheme.Type == "apiKey" && scheme.In == "header":
+		// Descriptions of keys in the field Authorization usually expect a scheme in front of the key.
+		return strings.EqualFold(scheme.Name, o.Header) && (o.Scheme == "" || isAuthorization)
+	case scheme.Type == "apiKey" && scheme.In == "query":
+		for _, q := range earlier {
+			var moved queryParamOptions
+			if q.Type == queryParamType && len(options.Read(q.Handler.Options, &moved)) == 0 &&
+				moved.QueryParam == scheme.Name && strings.EqualFold(moved.HeaderName, o.Header) &&
+				strings.EqualFold(moved.HeaderValue, strings.TrimSpace(o.Scheme+" "+placeholder)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mtlsImplements reports whether an mtls-auth-inbound policy implements a scheme.
+func mtlsImplements(scheme project.SecurityScheme, _ project.Policy, _ []project.Policy) bool {
+	return scheme.Type == "mutualTLS"
+}
