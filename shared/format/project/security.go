@@ -38,8 +38,10 @@ func (s SecurityScheme) Description() string {
 		return "mutual TLS"
 	case "oauth2":
 		return "OAuth 2"
-	default:
+	case "openIdConnect":
 		return "OpenID Connect"
+	default:
+		return "of an unknown type"
 	}
 }
 
@@ -94,8 +96,8 @@ func (c *compiler) schemePolicy(file, at string, scheme map[string]any) (name st
 	case !ok:
 		c.fail(file, at, "Write the name of a policy of %s.", policiesFile)
 	case policy != nil && strings.HasSuffix(policy.policyType, "-outbound"):
-		c.fail(file, at, "A policy of the type %s protects no operation, because it runs after the upstream. Name an inbound "+
-			"policy.", quote(policy.policyType))
+		c.fail(file, at, "A policy of the type %s protects no operation, because it runs after the upstream. Name an "+
+			"inbound policy.", quote(policy.policyType))
 	case policy != nil:
 		return name, true
 	case !c.unreadable[policiesFile]:

@@ -42,7 +42,8 @@ func schemeAdvice(scheme project.SecurityScheme) string {
 	const anonymous = " that lets no anonymous requests through"
 	switch {
 	case scheme.Type == "apiKey" && scheme.In == "header":
-		return fmt.Sprintf("so add one of the type %s with authHeader %q and authScheme \"\""+anonymous, apiKeyType, scheme.Name)
+		return fmt.Sprintf(`so add one of the type %s with authHeader %q and authScheme ""`+anonymous, apiKeyType,
+			scheme.Name)
 	case scheme.Type == "apiKey" && scheme.In == "query":
 		return fmt.Sprintf("so add one of the type %s for this parameter, and after it one of the type %s for the header%s",
 			queryParamType, apiKeyType, anonymous)
@@ -54,8 +55,8 @@ func schemeAdvice(scheme project.SecurityScheme) string {
 		return fmt.Sprintf("because the policy %q of its x-gateway-policy is not in the route, or does not refuse anonymous "+
 			"requests", scheme.Policy)
 	default:
-		return "and no type of policy does: name the policy that does it instead in the scheme's x-gateway-policy, or remove " +
-			"the requirement"
+		return "and no type of policy does: name the policy that does it instead in the scheme's x-gateway-policy, or " +
+			"remove the requirement"
 	}
 }
 

@@ -38,6 +38,7 @@ func TestUnprotected(t *testing.T) {
 
 	const plainKey = `{"authHeader":"x-key","authScheme":""}`
 	const anonymousKey = `{"authHeader":"x-key","authScheme":"","allowUnauthenticatedRequests":true}`
+	const unknownOption = `{"authHeader":"x-key","authScheme":"","more":1}`
 	for name, test := range map[string]struct {
 		scheme  project.SecurityScheme
 		scopes  []string
@@ -53,7 +54,7 @@ func TestUnprotected(t *testing.T) {
 		"header with anonymous requests":   {header, nil, chain(keys(anonymousKey)), false},
 		"anonymous and strict":             {header, nil, chain(keys(anonymousKey), keys(plainKey)), true},
 		"header with scopes":               {header, []string{"read"}, chain(keys(plainKey)), false},
-		"header with unknown options":      {header, nil, chain(keys(`{"authHeader":"X-Key","authScheme":"","more":1}`)), false},
+		"header with unknown options":      {header, nil, chain(keys(unknownOption)), false},
 		"header Authorization":             {authorization, nil, chain(keys("")), true},
 		"query parameter":                  {query, nil, chain(moved("Authorization", "Bearer {value}"), keys("")), true},
 		"query parameter, another header":  {query, nil, chain(moved("X-Key", "Bearer {value}"), keys("")), false},
