@@ -121,15 +121,16 @@ func TestEveryChangeNeedsAWriteScope(t *testing.T) {
 				continue
 			}
 			if writes := strings.HasSuffix(string(d.Scope), ":write"); writes != d.Mutates() {
-				t.Errorf("%s: scope = %q, audit action = %q, want a write scope exactly with an audit action",
+				t.Errorf("%s: scope = %q, audit action = %q, want a write scope if there is an audit action, "+
+					"and no write scope otherwise",
 					d.ID, d.Scope, d.Audit)
 			}
 		}
 	}
 }
 
-// TestSchedulesAreSupportedByEveryPlatform checks that all schedules have a supported form. The local process would
-// refuse others when it starts, and the infrastructure when it is synthesized.
+// TestSchedulesAreSupportedByEveryPlatform checks that all schedules have a supported form. With any other form, the
+// local process would not start, and the synthesis of the infrastructure would fail.
 func TestSchedulesAreSupportedByEveryPlatform(t *testing.T) {
 	for _, f := range functions.Triggered() {
 		seen := map[string]bool{}
@@ -155,12 +156,15 @@ func TestServicesAreSupportedByEveryPlatform(t *testing.T) {
 		if s.Name == "" || s.Description == "" || len(s.Uses) == 0 {
 			t.Errorf("service = %+v, want a name, a description and uses", s.Service)
 		}
-		if slices.ContainsFunc(functions.APIGroups(), func(g api.Group) bool { return g.Name == s.Name }) ||
-			slices.ContainsFunc(functions.Triggered(), func(f functions.Function) bool {
-				return f.Name == s.Name
-			}) != s.AlsoFunction {
-			t.Errorf("%s: AlsoFunction = %t, want true exactly if a triggered function has its name, and no group with it",
-				s.Name, s.AlsoFunction)
+		if slices.ContainsFunc(functions.APIGroups(), func(g api.Group) bool { return g.Name == s.Name }) {
+			t.Errorf("service %s has the name of an API group, want a name that no API group has", s.Name)
+		}
+		isFunction := slices.ContainsFunc(functions.Triggered(), func(f functions.Function) bool {
+			return f.Name == s.Name
+		})
+		if s.AlsoFunction != isFunction {
+			t.Errorf("%s: AlsoFunction = %t, want %t: whether a triggered function has this name",
+				s.Name, s.AlsoFunction, isFunction)
 		}
 		if !strings.HasPrefix(s.Health, "/") {
 			t.Errorf("%s: Health = %q, want a path", s.Name, s.Health)
@@ -178,7 +182,7 @@ func TestServicesAreSupportedByEveryPlatform(t *testing.T) {
 			t.Errorf("%s: Port.Listen = %v, want 1024 to 65535", s.Name, s.Port.Listen)
 		}
 		if (s.Port.Protocol == service.TLS) != (s.Certificate != "") {
-			t.Errorf("%s: protocol = %s, certificate = %q, want a certificate exactly for TLS",
+			t.Errorf("%s: protocol = %s, certificate = %q, want a certificate for TLS, and none for other protocols",
 				s.Name, s.Port.Protocol, s.Certificate)
 		}
 	}

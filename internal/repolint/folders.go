@@ -29,22 +29,22 @@ func layers() []string {
 // thirdPartyLayer is the folder of shared with copies of libraries. Every layer can import it, and it imports no layer.
 const thirdPartyLayer = "thirdparty"
 
-// FolderOrder reports imports from a top-level folder to a later one, and folders that have no place in the order. Tests can import later
-// folders: FolderImports lists these imports.
+// FolderOrder reports imports from a top-level folder to a later one, and folders that have no place in the order.
+// Tests can import later folders: FolderImports lists these imports.
 func FolderOrder(t *Tree) (found []Finding) {
 	order := topFolders()
-	for imported, file := range folderImports(t) {
-		from, to := slices.Index(order, imported.from), slices.Index(order, imported.to)
-		for _, folder := range []string{imported.from, imported.to} {
+	for imp, file := range folderImports(t) {
+		from, to := slices.Index(order, imp.from), slices.Index(order, imp.to)
+		for _, folder := range []string{imp.from, imp.to} {
 			if !slices.Contains(order, folder) {
 				found = append(found, Finding{Path: folder, Text: "has no place in the order of folders: add it to topFolders in " +
 					"internal/repolint/folders.go"})
 			}
 		}
-		if from >= 0 && from < to && !imported.test {
+		if from >= 0 && from < to && !imp.test {
 			found = append(found, Finding{Path: file, Text: fmt.Sprintf(
 				"imports a package of %s, which stands later than %s (topFolders in internal/repolint/folders.go): move the code "+
-					"that both need to an earlier folder", imported.to, imported.from)})
+					"that both need to an earlier folder", imp.to, imp.from)})
 		}
 	}
 	return found
@@ -173,7 +173,8 @@ func FolderImports(t *Tree) string {
 // folderImport is an import of a package in one top-level folder by a package in another.
 type folderImport struct {
 	from, to string
-	// test reports whether a test file has the import. If other files have the same import, it is a second folderImport.
+	// test is true for an import in test files, and false for an import in other files. If both kinds of files have the
+	// import, there are two folderImports.
 	test bool
 }
 

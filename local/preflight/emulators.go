@@ -10,9 +10,9 @@ import (
 )
 
 // RefuseEmulators returns an error of one line if dir contains the data of an emulator of DynamoDB or S3. It returns
-// nil if dir does not exist. Runs with functions as separate processes store their data in emulators, and so did all
-// runs before the first release. A start calls RefuseEmulators before it creates files. Otherwise the start would
-// create an empty installation next to the emulator's data.
+// nil if dir does not exist. If functions run as separate processes (config.VarFunctions), the server stores its data
+// in emulators. All versions before the first release did so, too. The server calls RefuseEmulators at its start,
+// before it creates files. Otherwise it would create an empty installation next to the emulator's data.
 func RefuseEmulators(dir string) error {
 	for _, name := range []string{datadir.EmulatedTable, datadir.EmulatedObjects} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {

@@ -15,9 +15,12 @@ func LayoutImage(t testing.TB, folder, architecture string) v1.Image {
 		t.Fatal(err)
 	}
 	m, err := layoutIndex.IndexManifest()
-	if err != nil || len(m.Manifests) != 1 {
-		t.Fatalf("the layout has %d images (%v), want 1, since an engine asks which one to use",
-			len(m.Manifests), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Manifests) != 1 {
+		t.Fatalf("%s has %d images, want 1: with several images, a container engine asks the user to choose one",
+			folder, len(m.Manifests))
 	}
 	index, err := layoutIndex.ImageIndex(m.Manifests[0].Digest)
 	if err != nil {

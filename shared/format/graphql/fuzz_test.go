@@ -65,9 +65,9 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzDocuments checks that the function read returns the same result as gqlparser, and that Amend only inserts the
-// selections that the function marks returns. In a document without introspection, Amend must not change the
-// complexity and the depth.
+// FuzzDocuments compares the results of read() and gqlparser (compareWithParser). It also checks that Amend inserts
+// only selections from marks(). In a document without introspection, Amend must not change the complexity and the
+// depth.
 func FuzzDocuments(f *testing.F) {
 	for _, text := range []string{
 		"{a}", "query A($x:[Int!]=[1] @d){a(b:$x c:{d:\"e\" f:E}) @include(if:$x){...F ...on T{g}}} fragment F on T{h}",

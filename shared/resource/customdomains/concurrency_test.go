@@ -94,13 +94,23 @@ func TestConcurrentChangesLoseNothing(t *testing.T) {
 				t.Errorf("change with a concurrent change: error = %v, want none", err)
 			}
 			d, err := fx.Read(t.Context(), acme, api)
-			if !slices.Equal(deploymentNames(d), tt.wantDeployments) ||
-				fault.Is(err, fault.NotFound) != (tt.wantDeployments == nil) || (d.Certificate != nil) != tt.wantCertificate {
-				t.Errorf("Read() = %v with certificate %+v, %v, want %v with a certificate: %t, or %v without deployments",
-					deploymentNames(d), d.Certificate, err, tt.wantDeployments, tt.wantCertificate, fault.NotFound)
+			if got, want := fault.Is(err, fault.NotFound), tt.wantDeployments == nil; got != want {
+				t.Errorf("Read() error = %v, want NotFound = %t", err, want)
 			}
+			fx.checkDomain(d, tt.wantDeployments, tt.wantCertificate)
 			fx.checkConsistent(d)
 		})
+	}
+}
+
+// checkDomain checks the deployments of the custom domain d, and whether d has a certificate.
+func (fx *fixture) checkDomain(d customdomains.Domain, wantDeployments []string, wantCertificate bool) {
+	fx.Helper()
+	if got := deploymentNames(d); !slices.Equal(got, wantDeployments) {
+		fx.Errorf("deployments of Read() = %q, want %q", got, wantDeployments)
+	}
+	if got := d.Certificate != nil; got != wantCertificate {
+		fx.Errorf("certificate of Read() = %+v, want a certificate = %t", d.Certificate, wantCertificate)
 	}
 }
 
@@ -152,7 +162,7 @@ func (fx *fixture) checkConsistent(d customdomains.Domain) {
 			wantDomains = 1
 		}
 		if got, want := fx.domainCounts(deployment, project), fmt.Sprint(wantDomains, " ", projects[project]); got != want {
-			fx.Errorf("%s and its project count %s, want %s", deployment, got, want)
+			fx.Errorf("numbers of custom domains of %s and of its project = %s, want %s", deployment, got, want)
 		}
 	}
 	served := ""

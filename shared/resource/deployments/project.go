@@ -43,8 +43,8 @@ var errProjectNameInUse = fault.New(fault.Unprocessable,
 
 // CreateProject creates a project and its three key buckets in one transaction. If the name is in use or invalid, it
 // returns Unprocessable, so that clients prompt for another name. It returns Forbidden if the caller is limited to some
-// projects and the name is not one of them. CreateProject returns Conflict if another bucket, which does not serve the
-// project, has the name of one of the three, and the refusals of limits.Projects and limits.KeyBuckets.
+// projects and the name is not one of them, or if the account would exceed limits.Projects or limits.KeyBuckets. It
+// returns Conflict if a bucket that does not serve the project has the name of one of the three key buckets.
 func (s *Service) CreateProject(ctx context.Context, owner auth.Owner, name string) (Project, error) {
 	if err := checkProject(name); err != nil {
 		return Project{}, err

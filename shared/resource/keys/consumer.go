@@ -34,11 +34,11 @@ type Include struct {
 	Keys, Managers, Invites bool
 	// Format is the format of the keys.
 	Format Format
-	// Fits, if not nil, is called at the beginning of each attempt to read a page of a list. It returns a function fits,
-	// which is then called with each consumer in order. The page ends before the first consumer for which fits returns
-	// false. fits must return true for the first consumer of a page. With Keys, each attempt calls Fits twice, and the
-	// consumers have their keys only after the second call. The reads can extend some consumers beyond the end of the
-	// page.
+	// Fits, if not nil, can end a page of a list early. Each attempt to read a page calls Fits, which returns a new
+	// function fits. The attempt then calls fits with each consumer in order. The page ends before the first consumer for
+	// which fits returns false. fits must return true for the first consumer of a page. If Keys is true, each attempt
+	// calls Fits again after it has read the page, and calls this second fits with consumers that have their keys. An
+	// attempt can read some consumers after the end of the page.
 	Fits func() func(Consumer) bool
 }
 
@@ -131,8 +131,8 @@ func (c consumerRecord) resource() audit.Resource {
 	return audit.Resource{Type: "consumer", ID: c.ID, Metadata: map[string]string{"name": c.Name}}
 }
 
-// toConsumer returns the public form of a consumer, with the managers and invites that the parameter in selects. The
-// caller adds the keys.
+// toConsumer returns the public form of a consumer. It includes the managers if in.Managers is true, and the invites if
+// in.Invites is true. The caller adds the keys.
 func (c consumerRecord) toConsumer(in Include) Consumer {
 	out := Consumer{
 		ID: c.ID, Name: c.Name, Description: c.Description, Tags: c.Tags,
