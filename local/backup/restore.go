@@ -32,9 +32,10 @@ const maxWindowBytes = 64 << 20
 // newDataDir is the name of the data directory in the staging folder, until it is complete and moved to its place.
 const newDataDir = "data"
 
-// Restore creates the data directory dir from the backup in the file name. dir must be empty or must not exist. Even if
-// the process is killed, dir then contains either all data or nothing. Restore compares every file with the manifest.
-// Before it moves the directory to its place, it opens the store, reads all of its data, and checks the root key.
+// Restore creates the data directory dir from a backup. name is the path of the backup file. dir must be empty or must
+// not exist. Even if the process is killed, dir then contains either all data or nothing. Restore compares every file
+// with the manifest. Before it moves the directory to its place, it opens the store, reads all of its data, and checks
+// the root key.
 func Restore(ctx context.Context, name, dir string) (summary Summary, err error) {
 	if dir, err = staging.Resolve(dir); err != nil {
 		return summary, err
@@ -154,8 +155,8 @@ func readManifest(archive *tar.Reader) (*manifest, error) {
 	return &m, nil
 }
 
-// readHeader reads the header of the next file in the archive, which must have the name of e and the size bytes. If
-// bytes is -1, any size up to maxManifestBytes is valid.
+// readHeader reads the header of the next file in the archive. The file must have the name of e, and its size must be
+// equal to bytes. If bytes is -1, any size up to maxManifestBytes is valid.
 func (e entry) readHeader(archive *tar.Reader, bytes int64) error {
 	h, err := archive.Next()
 	switch {
@@ -211,7 +212,8 @@ func (e *errWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// verify opens the extracted files, as a start would, and reads all data.
+// verify opens the store in the extracted files and reads all of its data. It checks that the backup has the root key
+// of the store and the content of every object.
 func verify(ctx context.Context, dir string, m *manifest) (err error) {
 	engine, err := embedded.Open(ctx, embedded.Options{Dir: filepath.Join(dir, datadir.Engine), ReadOnly: true})
 	switch {

@@ -29,7 +29,7 @@ type Definition struct {
 	Kind string
 	// First is the name of the first state.
 	First string
-	// States has the states by name. Clients see a name if a contract says so.
+	// States has the states by name. Clients see the name of a state only if the specification of the API includes it.
 	States map[string]State
 }
 
@@ -43,22 +43,23 @@ type State struct {
 	Next string
 	// Alternatives lists the other values that a Result can name.
 	Alternatives []string
-	// MustSucceed means that the state's work is necessary: if it were not done, data would remain in the table
-	// forever. The state never fails: the engine runs its task until it succeeds, with growing pauses. After
-	// alarmAfter attempts an alarm is raised, and an operator can find the operation and resume it (List, Resume).
-	// Such a state has no Catch and no Retry.Attempts, and must not have MaxDeaths, which would let it fail. Do not set
-	// MustSucceed for a state whose task can be refused for good.
+	// MustSucceed means that the state's work is necessary: if it were not done, data would remain in the table forever.
+	// The state never fails: the engine runs its task until it succeeds, with growing pauses. After alarmAfter attempts an
+	// alarm is raised, and an operator can find the operation and resume it (List, Resume). Such a state has no Catch and
+	// no Retry.Attempts, and must not have MaxDeaths, which would let it fail. Do not set MustSucceed for a state whose
+	// task can fail permanently, for example because another service always rejects the request.
 	MustSucceed bool
 	// Retry says how often the engine repeats a failed task.
 	Retry Retry
 	// Catch is the state that follows after the last failed attempt at the
 	// task. "" means Fail. States must not catch each other in a cycle.
 	Catch string
-	// Timeout limits one run of the task: the task's context ends after it. 0 means 30 seconds. If a
-	// worker dies, another worker replaces it at the first sweep after this time and leaseMargin.
+	// Timeout limits one run of the task: the task's context ends after it. 0 means 30 seconds. If a worker dies, another
+	// worker replaces it at the first sweep after the sum of Timeout and leaseMargin.
 	Timeout time.Duration
-	// MaxDeaths is the number of workers that can die in the middle of the task before the task is assumed to be the cause. Set it
-	// for a task that processes untrusted input, which may exhaust the memory. 0 means that deaths count only as interruptions.
+	// MaxDeaths is the number of workers that can die in the middle of the task before the task is assumed to be the
+	// cause. Set it for a task that processes untrusted input, which may exhaust the memory. 0 means that deaths count
+	// only as interruptions.
 	MaxDeaths int
 }
 
@@ -144,17 +145,18 @@ func (s State) successors() []string {
 	return append([]string{s.Next, s.catch()}, s.Alternatives...)
 }
 
-// Task does the work of a state. It can run more than once, even at the same time in two
-// workers. Only its Result.Writes happen exactly once. It must stop when its context ends.
+// Task does the work of a state. It can run more than once, even at the same time in two workers. Only its
+// Result.Writes happen exactly once. It must stop when its context ends.
 //
-// A Task has no read set (store.WithReadSet). Its writes must have conditions that the data on which they are based
-// is unchanged, such as a version. Or they must be based on data that never changes back, such as a number that only
-// grows, an entry that only this operation writes, or a final status. If every read became a condition, a build would
-// repeat its download whenever another build of the branch began. And the writes of a Walk would not fit into a
-// transaction together with the checks. operationtest runs definitions with another worker between read and commit.
+// A Task has no read set (store.WithReadSet). If a write is based on data that the task has read, the write needs a
+// condition that fails after the data has changed, such as a condition on a version. No condition is necessary for data
+// that never changes back, such as a number that only grows, an entry that only this operation writes, or a final
+// status. If every read became a condition, a build would repeat its download whenever another build of the branch
+// began. And the writes of a Walk would not fit into a transaction together with the checks. operationtest runs
+// definitions with another worker between read and commit.
 //
-// Retry and Catch decide what follows an error. Clients see the error's
-// public text (package fault). Any other text of the error is only logged.
+// Retry and Catch decide what follows an error. Clients see the error's public text (package fault). Any other text of
+// the error is only logged.
 type Task func(ctx context.Context, s Step) (Result, error)
 
 // Result is the result of a task. The zero value continues with State.Next.
@@ -247,8 +249,8 @@ func (d Definition) reachable() []string {
 	return reached
 }
 
-// reachesEnd reports whether an operation in the state name can end, with Succeed or Fail, if no task
-// fails. Failures do not count, because every state can fail, even the states of an endless cycle.
+// reachesEnd reports whether an operation can get from the state called name to Succeed or Fail if no task fails.
+// Failures do not count, because every state can fail, even the states of an endless cycle.
 func (d Definition) reachesEnd(name string) bool {
 	seen := map[string]bool{}
 	var visit func(string) bool
@@ -266,7 +268,7 @@ func (d Definition) reachesEnd(name string) bool {
 	return visit(name)
 }
 
-// hasCatchCycle reports whether the state name is part of a cycle of states that catch each other.
+// hasCatchCycle reports whether the state called name is part of a cycle of states that catch each other.
 func (d Definition) hasCatchCycle(name string) bool {
 	seen := map[string]bool{}
 	for current := name; current != Fail && current != Succeed; {

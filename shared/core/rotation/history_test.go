@@ -14,9 +14,9 @@ import (
 	"github.com/gatewright/gatewright/shared/runtime/durable"
 )
 
-// TestHistoryRecordsRotations checks, for each rotation, who started it, the old and the
-// new root key, the times of the stages, and the counts. The history is in the table,
-// newest first, and in the operator's log. Neither may contain a root key.
+// TestHistoryRecordsRotations checks, for each rotation, who started it, the fingerprints of the old and the new root
+// key, the times of the stages, and the counts. The history is in the table, newest first, and in the operator's log.
+// Neither may contain a root key.
 func TestHistoryRecordsRotations(t *testing.T) {
 	fx := newFixture(t)
 	fx.fill(20)
@@ -43,11 +43,12 @@ func TestHistoryRecordsRotations(t *testing.T) {
 		t.Fatalf("history = %+v, want the rotations to the keys 3 and 2", h)
 	}
 	if h[0].From != h[1].To || h[1].From == h[1].To || h[0].To == h[0].From {
-		t.Fatalf("history = %+v, want each rotation to start from the previous root key", h)
+		t.Fatalf("history = %+v, want each rotation to go from the previous root key to a different one", h)
 	}
 	if h[1].By != "arn:aws:iam::000000000000:user/first" || !strings.HasPrefix(h[0].By, "second??[31mxxx") ||
 		len(h[0].By) != 256 {
-		t.Errorf("By of the rotations = %q, %q, want the caller, sanitized and at most 256 bytes long", h[1].By, h[0].By)
+		t.Errorf("By of the rotations = %q, %q, want the first caller, and the second one sanitized and cut to 256 bytes",
+			h[1].By, h[0].By)
 	}
 	for _, e := range h {
 		if e.Kind != rootkey.KeyRotated || e.Renewed < 40 || e.Unreadable != 0 {
