@@ -203,7 +203,7 @@ func readKeys(ctx context.Context, dir string, into map[string][]byte) error {
 		if err != nil {
 			return err
 		}
-		check, err := seal.Check(ctx, keyFile)
+		check, err := seal.RootKeyHash(ctx, keyFile)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,8 @@
 // Package rootkey opens the root key of a local installation. It rejects a key that does not belong to the data. With
 // a wrong key, the installation would start, but no consumer would be recognized and no sealed value could be opened.
 //
-// The engine stores a check value of the key with the data (seal.Check). This hash does not reveal the key. A backup
-// contains the data and the key.
+// The engine stores a check value of the key with the data (seal.RootKeyHash). This hash does not reveal the key. A
+// backup contains the data and the key.
 //
 // Package seal defines the use of keys and the format of their files. This package has this file only.
 package rootkey
@@ -62,7 +62,7 @@ func Open(ctx context.Context, path string, engine Engine) (*seal.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	check, err := seal.Check(ctx, key)
+	check, err := seal.RootKeyHash(ctx, key)
 	switch {
 	case err != nil:
 		return nil, err
@@ -108,7 +108,7 @@ func Source(path string, engine Engine, table *store.Table, now func() time.Time
 	})
 }
 
-// StoredCheck returns the check value (seal.Check) that is stored in the engine, or "" if there is none.
+// StoredCheck returns the check value (seal.RootKeyHash) that is stored in the engine, or "" if there is none.
 func StoredCheck(engine Notes) (string, error) {
 	stored, err := engine.Note(checkNoteKey)
 	return string(stored), err
@@ -143,7 +143,7 @@ func Check(ctx context.Context, path string, engine Notes) error {
 		return err
 	}
 	for _, file := range files {
-		check, err := seal.Check(ctx, seal.ExistingFile(file))
+		check, err := seal.RootKeyHash(ctx, seal.ExistingFile(file))
 		if err != nil {
 			return err
 		}

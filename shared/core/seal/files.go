@@ -45,7 +45,7 @@ func (f *Files) wrapped(ctx context.Context, file *File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	identifier, err := Check(ctx, file)
+	identifier, err := RootKeyHash(ctx, file)
 	if err != nil {
 		return nil, err
 	}

@@ -45,8 +45,9 @@ type chain struct {
 	prefix string
 }
 
-// link hashes with the subkey of the root key that has this number. It keeps HMAC
-// states for reuse, because creating a state costs as much as hashing a short text.
+// link hashes with one subkey. number is the number of the root key of this subkey. The only link of a pinned purpose
+// is an exception: it always has the subkey of the first root key, and number is the number of the chain's root key. A
+// link keeps HMAC states for reuse, because creating a state costs as much as hashing a short text.
 type link struct {
 	number int
 	pool   sync.Pool // of hash.Hash
@@ -60,7 +61,7 @@ const numberSeparator = "."
 func NewHasher(source KeySource, purpose string) *Hasher {
 	policy, ok := purposes[purpose]
 	if !ok {
-		panic("seal: no fate is declared for hashes of the purpose " + purpose)
+		panic("seal: no rotation policy is declared for hashes of the purpose " + purpose)
 	}
 	return &Hasher{source: source, purpose: purpose, policy: policy}
 }
@@ -210,10 +211,10 @@ func (l *link) hash(text string) string {
 	return base64.RawURLEncoding.EncodeToString(state.Sum(sum[:0]))
 }
 
-// checkText is the text that Check and Root.Fingerprint hash. It must never change.
+// checkText is the text that RootKeyHash and Root.Fingerprint hash. It must never change.
 const checkText = "the key of this data"
 
-// Check returns a text that identifies the source's root key and reveals nothing about it.
-func Check(ctx context.Context, source KeySource) (string, error) {
+// RootKeyHash returns a hash that identifies the source's root key and reveals nothing about it.
+func RootKeyHash(ctx context.Context, source KeySource) (string, error) {
 	return NewHasher(source, checkPurpose).Hash(ctx, checkText)
 }

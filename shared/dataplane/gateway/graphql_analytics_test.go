@@ -74,8 +74,8 @@ type operationCase struct {
 }
 
 // operationCases returns cases by their names. A case without a fixture is for a fixture that limits the complexity,
-// refuses introspection and counts operations. In limited, the route /graphql requires a key, and the route /limited
-// has a rate limit. The route of unlimited only counts operations.
+// refuses introspection and records operations. In limited, the route /graphql requires a key, and the route /limited
+// has a rate limit. The route of unlimited only records operations.
 func operationCases(limited, unlimited *fixture) map[string]operationCase {
 	a, ab := queryBody("query A{a}"), "["+queryBody("query A{a}")+","+queryBody("query B{b}")+"]"
 	// failed returns the expected record of the query A, with these classes of errors.
@@ -124,7 +124,7 @@ func operationCases(limited, unlimited *fixture) map[string]operationCase {
 		"status 404":            {body: a, status: 404, response: `where`, want: failed("validation")},
 		"status 429":            {body: a, status: 429, response: `slowly`, want: failed("")},
 		"a compressed response": {body: a, encoding: "gzip", response: errorsOf("UNAUTHENTICATED"), want: failed("auth")},
-		"errors longer than maxScanBytes": {
+		"a code before an error longer than maxScanBytes": {
 			body: a, response: `{"errors":[{"extensions":{"code":"UNAUTHENTICATED"}},{"message":"` + long + `"}]}`,
 			want: failed("auth"),
 		},
@@ -152,7 +152,7 @@ func operationCases(limited, unlimited *fixture) map[string]operationCase {
 // errors contains no code that an upstream has sent, and no name of an operation.
 func TestEachOperationIsRecorded(t *testing.T) {
 	operations := &fakeOperations{}
-	counting := func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations }
+	recordOperations := func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations }
 	options := map[string]any{
 		"errorCodeClassification": map[string]any{"NO_MONEY": "auth", "FORBIDDEN": "validation"},
 		"defaultErrorClass":       "timeout", "logErrors": true,
@@ -161,10 +161,10 @@ func TestEachOperationIsRecorded(t *testing.T) {
 		"graphql-complexity-limit-inbound":      limits,
 		"graphql-disable-introspection-inbound": map[string]any{},
 	}, map[string]any{"graphql-analytics-outbound": options},
-		counting)
+		recordOperations)
 	unlimited, unlimitedServer := newGraphQLFixture(t, nil, map[string]any{"graphql-analytics-outbound": options},
-		counting)
-	limited, _ := newGraphQLFixture(t, nil, map[string]any{"graphql-analytics-outbound": options}, counting)
+		recordOperations)
+	limited, _ := newGraphQLFixture(t, nil, map[string]any{"graphql-analytics-outbound": options}, recordOperations)
 	keyed := limited.deployments["shop.test"].Artifact
 	declare(keyed, "key", "api-key-inbound", map[string]any{})
 	declare(keyed, "limit", "rate-limit-inbound", map[string]any{
@@ -236,12 +236,12 @@ func TestEachOperationIsRecorded(t *testing.T) {
 func TestOperationsAreNamedWithoutOtherReaders(t *testing.T) {
 	operations := &fakeOperations{}
 	outbound := map[string]any{"graphql-analytics-outbound": map[string]any{}}
-	counting := func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations }
-	reachable, server := newGraphQLFixture(t, nil, outbound, counting)
+	recordOperations := func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations }
+	reachable, server := newGraphQLFixture(t, nil, outbound, recordOperations)
 	a := artifact(route("POST /graphql", rewrite("http://127.0.0.1:1/query")))
 	a.Routes[0].GraphQL, a.Routes[0].Outbound = true,
 		[]string{declareGraphQL(a, "graphql-analytics-outbound", map[string]any{})}
-	unreachable := newFixture(t, a, counting)
+	unreachable := newFixture(t, a, recordOperations)
 	for _, padding := range []int{0, 1 << 20} {
 		text := `{"query":"query Dead{a}","variables":{"a":"` + strings.Repeat("x", padding) + `"}}`
 		_ = body(t, reachable.send(t, "/graphql", text))
@@ -319,9 +319,9 @@ func classNames(classes []analytics.Class) []string {
 	return out
 }
 
-// TestResolverTimeIsTheServersOwn checks that the duration in the response is recorded as resolver time, if it is
+// TestResolverTimeIsReadFromResponse checks that the duration in the response is recorded as resolver time, if it is
 // present and plausible. Otherwise the gateway records its own measurement, which is at most the total.
-func TestResolverTimeIsTheServersOwn(t *testing.T) {
+func TestResolverTimeIsReadFromResponse(t *testing.T) {
 	operations := &fakeOperations{}
 	h, server := newGraphQLFixture(t, nil, map[string]any{"graphql-analytics-outbound": map[string]any{}},
 		func(c *gateway.Config, _ *upstream.Options) { c.Operations = operations })
@@ -339,7 +339,8 @@ func TestResolverTimeIsTheServersOwn(t *testing.T) {
 		_ = body(t, h.send(t, "/graphql", queryBody("{a}")))
 		if o := operations.waitFor(t, 1)[0]; want > 0 && o.Resolver != want ||
 			want == 0 && (o.Resolver <= 0 || o.Resolver > o.Total) {
-			t.Errorf("response %s: resolver time = %v of %v, want %v (0: any up to the total)", reply, o.Resolver, o.Total, want)
+			t.Errorf("response %s: resolver time = %v, total = %v, want resolver time %v "+
+				"(0 stands for any time above 0 and up to the total)", reply, o.Resolver, o.Total, want)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func ExportFile(ctx context.Context, path string, table *store.Table) (ExportedK
 	if err != nil {
 		return ExportedKey{}, err
 	}
-	check, err := seal.Check(ctx, seal.ExistingFile(path))
+	check, err := seal.RootKeyHash(ctx, seal.ExistingFile(path))
 	if err != nil {
 		return ExportedKey{}, err
 	}
@@ -158,7 +158,7 @@ func ImportFile(ctx context.Context, path string, root ExportedKey, now func() t
 	if err := root.Check(); err != nil || root.Number == 1 {
 		return nil, err
 	}
-	check, err := seal.Check(ctx, seal.ExistingFile(path))
+	check, err := seal.RootKeyHash(ctx, seal.ExistingFile(path))
 	if err != nil {
 		return nil, err
 	}

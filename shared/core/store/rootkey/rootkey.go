@@ -48,7 +48,7 @@ type Source struct {
 	keys keyStore
 	// files is nil if KMS wraps the keys.
 	files *seal.Files
-	// beforeReplace is called before the key file is replaced. Its argument identifies the next key (seal.Check).
+	// beforeReplace is called before the key file is replaced. Its argument identifies the next key (seal.RootKeyHash).
 	beforeReplace func(identifier string) error
 }
 
@@ -60,7 +60,7 @@ func New(client Client, keyID string, table *store.Table, now func() time.Time) 
 }
 
 // NewFile returns a source for a root key in a file (seal.Files). If beforeReplace is not nil, it is called before the
-// next key replaces the key in the file. Its argument identifies the next key (seal.Check).
+// next key replaces the key in the file. Its argument identifies the next key (seal.RootKeyHash).
 func NewFile(
 	path string, table *store.Table, now func() time.Time, beforeReplace func(identifier string) error,
 ) *Source {
@@ -118,8 +118,8 @@ func (w wrapper) Unwrap(ctx context.Context, wrapped []byte) ([]byte, error) {
 }
 
 // recordPrefix is the key prefix of one record. The record has the root keys that KMS has wrapped, or the identifiers
-// (seal.Check) of root keys in files. Each process that seals or hashes reads the record once per maxAge, or once per
-// maxFileAge if the root key is in a file.
+// (seal.RootKeyHash) of root keys in files. Each process that seals or hashes reads the record once per maxAge, or once
+// per maxFileAge if the root key is in a file.
 const recordPrefix store.KeyPrefix = "root-key"
 
 // keyStore is a seal.KeyStore over the table.

@@ -189,7 +189,7 @@ func TestKeyFileStaysIfCallbackFails(t *testing.T) {
 	if _, err := s.Root(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	before, err := seal.Check(t.Context(), seal.ExistingFile(path))
+	before, err := seal.RootKeyHash(t.Context(), seal.ExistingFile(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestKeyFileStaysIfCallbackFails(t *testing.T) {
 		}
 		commit(t, table, writes, err)
 	}
-	if after, err := seal.Check(t.Context(), seal.ExistingFile(path)); err != nil || after != before {
+	if after, err := seal.RootKeyHash(t.Context(), seal.ExistingFile(path)); err != nil || after != before {
 		t.Errorf("key file after a failing callback: changed %t (%v), want no change", after != before, err)
 	}
 }
