@@ -226,7 +226,7 @@ func readServedDocument(t *testing.T) *servedDocument {
 	return &servedDocument{t, document, c}
 }
 
-// lookup returns the value at the path names in the document, or nil if there is none.
+// lookup returns a value of the document, or nil if there is none. names are the names on the path to the value.
 func (s *servedDocument) lookup(names ...string) any {
 	node := s.document
 	for _, name := range names {
@@ -236,7 +236,7 @@ func (s *servedDocument) lookup(names ...string) any {
 	return node
 }
 
-// schema compiles the schema at the path names.
+// schema compiles a schema of the document. names are the names on the path to the schema.
 func (s *servedDocument) schema(names ...string) *jsonschema.Schema {
 	s.t.Helper()
 	var pointer strings.Builder
@@ -250,7 +250,8 @@ func (s *servedDocument) schema(names ...string) *jsonschema.Schema {
 	return out
 }
 
-// checkExample checks the example at the path names against the schema next to it.
+// checkExample checks an example against the schema next to it. names are the names on the path to the object that has
+// both.
 func (s *servedDocument) checkExample(names ...string) {
 	s.t.Helper()
 	example := s.lookup(append(slices.Clone(names), "example")...)

@@ -154,8 +154,8 @@ func ruleTargets(topics []*string) *[]any {
 	return &out
 }
 
-// setAlarmActions makes each alarm of the stack root, and of its nested stacks, notify the topics when the alarm begins
-// and when it ends.
+// setAlarmActions makes each alarm in a stack and its nested stacks notify the topics when the alarm begins and when it
+// ends. root is the stack.
 func setAlarmActions(root awscdk.Stack, topics []*string) {
 	if len(topics) == 0 {
 		return

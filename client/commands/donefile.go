@@ -65,7 +65,7 @@ func openDoneFile(path string) (*doneFile, error) {
 	return d, nil
 }
 
-// startPattern matches the part of a line that the method begin writes.
+// startPattern matches the part of a line that begin() writes.
 var startPattern = lazy.Regexp(`^\{"line":[0-9]+,"mark":"[0-9a-f]+","begun":"[^"]+"`)
 
 // read reads the lines that earlier runs have recorded. It truncates an incomplete line after its startEntry, or
@@ -111,7 +111,7 @@ func (d *doneFile) read() error {
 	return d.truncate(d.pendingOffset + int64(len(head)))
 }
 
-// truncate reduces the file to size bytes. The next write continues there.
+// truncate truncates the file. size is its new size in bytes. The next write continues there.
 func (d *doneFile) truncate(size int64) error {
 	if err := d.file.Truncate(size); err != nil {
 		return disk.Cause(err)

@@ -266,8 +266,8 @@ func argumentsFromFlags(
 	return values, nil
 }
 
-// addBody adds the members of the request body in text to values. If the operation's body is not an object, it adds the
-// body as one value, with the name body.
+// addBody adds the members of a request body to values. text is the body in JSON. If the operation's body is not an
+// object, addBody adds the body as one value, with the name body.
 func addBody(t *apitools.Tool, values map[string]json.RawMessage, text []byte) error {
 	text = bytes.TrimSpace(text)
 	if slices.ContainsFunc(t.Arguments, func(a project.Argument) bool { return a.Location == project.InBody }) {

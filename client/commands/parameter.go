@@ -179,8 +179,8 @@ func (p parameter) pairs(flags *pflag.FlagSet) (any, error) {
 	return pairs, nil
 }
 
-// parseTime returns the time in text, in UTC. text is an instant (RFC 3339) or a duration. A duration is added to the
-// current time, or subtracted from it if past is true.
+// parseTime parses an instant (RFC 3339) or a duration, and returns the time in UTC. A duration is added to the current
+// time, or subtracted from it if past is true.
 func parseTime(flag, text string, now func() time.Time, past bool) (string, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		if past {

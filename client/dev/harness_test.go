@@ -159,8 +159,8 @@ func (s *testServer) do(method, path, key string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// waitForResponse repeats a request until the response has this status and contains text: a save is served within a
-// moment.
+// waitForResponse repeats a request until the response has this status and contains the given text: a save is served
+// within a moment.
 func (s *testServer) waitForResponse(path, key string, status int, text string) {
 	s.t.Helper()
 	var got int

@@ -213,7 +213,8 @@ func (c *coalescingClient) close() {
 	}
 }
 
-// getHTTP1 requests /x of host with HTTP/1.1 on a connection whose TLS server name is name, and returns the status.
+// getHTTP1 requests /x of host with HTTP/1.1 on a new TLS connection, and returns the status. name is the server name
+// that the client sends in the TLS handshake.
 func getHTTP1(t *testing.T, address, name, host string, roots *x509.CertPool, clientCert *tls.Certificate) int {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{

@@ -196,8 +196,8 @@ func respondWith(status int, kind, body string) http.HandlerFunc {
 	}
 }
 
-// respondRaw returns a handler that writes text to the connection instead of an HTTP response, and closes the
-// connection.
+// respondRaw returns a handler that writes the result of text(request) to the connection instead of an HTTP response,
+// and closes the connection.
 func respondRaw(text func(*http.Request) string) http.HandlerFunc {
 	return func(out http.ResponseWriter, r *http.Request) {
 		conn, _, err := out.(http.Hijacker).Hijack()

@@ -86,7 +86,7 @@ func nameOf(r removals.Resource) any {
 	return nil
 }
 
-// resourceAt returns the resource at a path. The function resources returns paths in the same form.
+// resourceAt returns the resource at a path. resources() returns paths in the same form.
 func resourceAt(s removals.Stack, address string) removals.Resource {
 	stack, id := path.Split(address)
 	return s.Templates[strings.TrimSuffix(stack, "/")].Resources[id]

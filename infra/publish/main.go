@@ -37,7 +37,8 @@ func main() {
 	}
 }
 
-// publish uploads the image of each service. It reads the authorization from in, and writes progress to out.
+// publish uploads the image of each service. It reads the authorization from its input (in), and writes progress to its
+// output (out).
 func publish(
 	ctx context.Context, in io.Reader, assets, architecture string, transport http.RoundTripper, out io.Writer,
 ) error {

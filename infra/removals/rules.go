@@ -29,12 +29,12 @@ type rule struct {
 // logicalID names a resource by its logical id.
 func logicalID(_, id string, _ Resource) string { return id }
 
-// constantName returns a function with the same result for each resource: name.
+// constantName returns a function that returns the given name for each resource.
 func constantName(name string) func(string, string, Resource) string {
 	return func(string, string, Resource) string { return name }
 }
 
-// constantText returns a function with the same result for each resource: loss.
+// constantText returns a function that returns the text loss for each resource.
 func constantText(loss string) func(Resource) string { return func(Resource) string { return loss } }
 
 // tableTypes are the types of the table's resource.
@@ -156,8 +156,8 @@ func serviceSetting(path, _ string, _ Resource) string {
 	return gatewaySetting
 }
 
-// removalsOf returns what is removed when the resource old becomes current. A deleted resource becomes the zero
-// Resource, which has no type.
+// removalsOf returns what is removed when a resource changes from old to current. If the resource is deleted, current
+// is the zero Resource, which has no type.
 func removalsOf(path, id string, old, current Resource) (out []Removal) {
 	r, ok := ruleOf(old.Type)
 	if !ok || path == "" && id == alarmKeyID {

@@ -56,8 +56,8 @@ func main() {
 	})
 }
 
-// selectScenarios returns the scenario whose title is text. If there is no such scenario, it returns the scenarios
-// whose titles contain text, without those that are only measured on demand.
+// selectScenarios returns the scenario whose title is equal to the given text. If there is no such scenario, it returns
+// the scenarios whose titles contain the given text, without those that are only measured on demand.
 func selectScenarios(all []scenario, text string) (selected []scenario) {
 	for _, s := range all {
 		if s.title == text {

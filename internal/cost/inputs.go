@@ -175,7 +175,7 @@ func read(root fs.FS) (measured, error) {
 	return m, err
 }
 
-// countResources adds the number of resources of each type in a summary to the numbers in to.
+// countResources adds the number of resources of each type in a summary to the map called to.
 func countResources(root fs.FS, summary string, to map[string]float64) error {
 	return eachMatch(root, summary, `^ +(\d+) (AWS::\S+)$`, func(groups []string, n []float64) { to[groups[1]] += n[0] })
 }

@@ -81,8 +81,8 @@ func isText(e ast.Expr) bool {
 	return false
 }
 
-// storeType returns a function that reports whether an expression in the file refers to the identifier name of package
-// store.
+// storeType returns a function that reports whether an expression in the file refers to an identifier of package store.
+// name is the identifier, such as KeyPrefix.
 func storeType(p Package, file *ast.File, name string) func(ast.Expr) bool {
 	qualifier := ""
 	for _, spec := range file.Imports {

@@ -77,10 +77,10 @@ type Summary struct {
 	Bytes     int64 // of all files, before compression
 }
 
-// Create writes a backup to the file name. The file gets this name only when it is complete and on disk, and then
-// replaces an earlier file. Create follows symbolic links. It rejects names of folders and devices. It also rejects a
-// file in the data directory dir, where the backup could overwrite the data or be lost with it. dir is "" if the data
-// is not in a directory. write writes the backup, like Write.
+// Create writes a backup to a new file. name is the path of the file. The file gets this name only when it is complete
+// and on disk, and then replaces an earlier file. Create follows symbolic links. It rejects names of folders and
+// devices. It also rejects a file in the data directory dir, where the backup could overwrite the data or be lost with
+// it. dir is "" if the data is not in a directory. write writes the backup, like Write.
 func Create(name, dir string, write func(io.Writer) error) (err error) {
 	if name, err = resolveTarget(name, dir); err != nil {
 		return err
@@ -190,8 +190,8 @@ func Write(ctx context.Context, s Source, w io.Writer) (summary Summary, err err
 // isKeyFile reports whether a file in a backup contains a root key.
 func isKeyFile(name string) bool { return name == rootkey.Name || name == rootkey.NextName }
 
-// readKeys adds the root keys in dir to the map into, by their check values. It reads the next key first, because the
-// end of a rotation renames its file to rootkey.Name.
+// readKeys adds each root key in dir to the map called into, under its check value. It reads the next key first,
+// because the end of a rotation renames its file to rootkey.Name.
 func readKeys(ctx context.Context, dir string, into map[string][]byte) error {
 	path := filepath.Join(dir, rootkey.Name)
 	for _, file := range []string{path + seal.NextFile, path} {

@@ -63,7 +63,7 @@ type run struct {
 	// plainHandler and tlsHandler are the handlers of the listeners gateway and tls.
 	plainHandler, tlsHandler http.Handler
 	state                    datadir.State
-	// tasks contains the tasks that the method start has started. They run until the run ends.
+	// tasks contains the tasks that start() has started. They run until the run ends.
 	tasks errgroup.Group
 }
 

@@ -44,8 +44,8 @@ func OpenParentPipe(name string) *os.File {
 	return os.NewFile(uintptr(handle), "alive")
 }
 
-// RunChild reads a project from in, compiles it, and writes the result to out. parentPipe is the result of
-// OpenParentPipe: when the parent has ended, the child ends at once, because no process needs the result.
+// RunChild reads a project from its input (in), compiles it, and writes the result to its output (out). parentPipe is
+// the result of OpenParentPipe: when the parent has ended, the child ends at once, because no process needs the result.
 func RunChild(ctx context.Context, in io.Reader, out io.Writer, parentPipe io.Reader) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, parentPipe)

@@ -157,8 +157,9 @@ func CheckEmpty(path string) error {
 	return nil
 }
 
-// MoveTo moves the folder name within f to target, which must be on the same file system, and must not
-// exist or be an empty directory. Before the move, it syncs the folders to disk, but not the files in them.
+// MoveTo moves a folder within f to target, which must be on the same file system, and must not exist or be an empty
+// directory. name is the path of the folder, relative to f. Before the move, MoveTo syncs the folders to disk, but not
+// the files in them.
 func (f *Folder) MoveTo(name, target string) error {
 	if err := CheckEmpty(target); err != nil {
 		return err

@@ -224,8 +224,8 @@ func (a *archiveReader) next() (*tar.Header, error) {
 	return h, nil
 }
 
-// readSmall reads the current file into memory. It returns an error if
-// the file is larger than maxSmallBytes, or has another name than name.
+// readSmall reads the current file into memory. name is the expected name of the file. readSmall returns an error if
+// the file has another name, or is larger than maxSmallBytes.
 func (a *archiveReader) readSmall(h *tar.Header, name string) ([]byte, error) {
 	if h.Name != name || h.Size > maxSmallBytes {
 		return nil, fmt.Errorf("where it has %s an export has %s, of at most %d bytes", h.Name, name, maxSmallBytes)

@@ -27,7 +27,8 @@ func main() {
 	}
 }
 
-// run writes the license texts of binaries to the file out. tree is the folder of the checkout.
+// run writes the license texts of binaries to a file. out is the path of the file, and tree is the folder of the
+// checkout.
 func run(ctx context.Context, tree, out string, binaries []string) error {
 	c := collection{}
 	if err := c.addProduct(tree); err != nil {

@@ -137,7 +137,8 @@ func (t *traffic) failedIn(phase string) int {
 	return 0
 }
 
-// checkResponse returns err, or an error if the status is not want or the body is not text. text "" accepts every body.
+// checkResponse returns err if it is not nil. Otherwise it returns an error if status differs from want, or if body
+// differs from text. If text is "", every body is accepted.
 func checkResponse(status, want int, body, text string, err error) error {
 	if err == nil && (status != want || text != "" && body != text) {
 		err = fmt.Errorf("response = %d %s, want %d %s", status, cmp.Or(strings.TrimSpace(body), "without a body"), want,

@@ -143,7 +143,7 @@ func findPython(ctx context.Context) (string, error) {
 		"install one (on Debian: apt-get install python3-venv)")
 }
 
-// startMiniStack starts MiniStack on a free port, with its data in the folder data.
+// startMiniStack starts MiniStack on a free port. data is the path of the folder for its data.
 func startMiniStack(ctx context.Context, python, data string) (_ *supervise.Child, endpoint string, err error) {
 	for _, dir := range []string{"tmp", "state", "s3"} {
 		if err := os.Mkdir(filepath.Join(data, dir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

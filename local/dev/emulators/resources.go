@@ -177,8 +177,8 @@ func (s *suite) cloudFormation(ctx context.Context, out any, query url.Values) e
 	})
 }
 
-// request sends a request to the emulator, without a signature,
-// and passes the body of a response with status 200 to read.
+// request sends a request to the emulator, without a signature. If the response has the status 200, request calls read
+// with it.
 func (s *suite) request(
 	ctx context.Context, method, path string, form url.Values, read func(*http.Response) error,
 ) error {

@@ -46,7 +46,7 @@ func (r *restoreScenario) runCommand(ctx context.Context, args ...string) (out, 
 	return stdout.String(), stderr.String(), err
 }
 
-// killAtLine runs the restore command, and kills it when it prints a line that begins with text.
+// killAtLine runs the restore command, and kills it when it prints a line that begins with the given text.
 func (r *restoreScenario) killAtLine(ctx context.Context, text string, args ...string) error {
 	//nolint:gosec // G204: the command that this program has built
 	cmd := exec.CommandContext(ctx, r.command, append([]string{"-stage", stage, "-poll", "200ms"}, args...)...)
@@ -72,7 +72,8 @@ func (r *restoreScenario) killAtLine(ctx context.Context, text string, args ...s
 	return nil
 }
 
-// expectRefusal runs the restore command, which must fail. The last line of its standard error must contain text.
+// expectRefusal runs the restore command, which must fail. The last line of its standard error must contain the given
+// text.
 func (r *restoreScenario) expectRefusal(ctx context.Context, text string, args ...string) error {
 	_, errOut, err := r.runCommand(ctx, args...)
 	lines := strings.Split(strings.TrimSpace(errOut), "\n")

@@ -206,8 +206,8 @@ func (f *fixture) call(t *testing.T, event string) (callInfo, error) {
 	return out, err
 }
 
-// expectError calls the function with event, and expects a
-// FunctionError with the type kind and a message that contains text.
+// expectError calls the function with event, and expects a FunctionError. kind is the type of the expected error, and
+// text is a part of its message.
 func (f *fixture) expectError(t *testing.T, event, kind, text string) {
 	t.Helper()
 	_, err := f.call(t, event)

@@ -43,8 +43,9 @@ func Read(ctx context.Context, body io.Reader, length, limit int64) (out []byte,
 	return read(body, u, min(firstBytes, maxBytes), maxBytes, limit)
 }
 
-// read reads into a buffer that begins with size bytes and doubles up to maxBytes. A buffer that would be larger than
-// half of maxBytes gets maxBytes at once, so that there are never two buffers of almost maxBytes.
+// read reads the body into a buffer. size is the size of the first buffer in bytes. The size of the buffer doubles up
+// to maxBytes. A buffer that would be larger than half of maxBytes gets maxBytes at once, so that there are never two
+// buffers of almost maxBytes.
 func read(body io.Reader, u *upload, size, maxBytes, limit int64) ([]byte, error) {
 	var buffer []byte
 	for {

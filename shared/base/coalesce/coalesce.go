@@ -17,10 +17,10 @@ import (
 // Group combines concurrent reads of values of one type. Its zero value is ready to use. It is safe for concurrent use.
 type Group[V any] struct{ calls singleflight.Group }
 
-// Do returns the result of read, including its error. It joins a read for the same key that is in flight, or starts
-// one. The read continues when the context of the caller that started it ends. The context of the read has that
-// caller's values, and ends after timeout. A caller whose own context ends first gets the cause of that context as its
-// error.
+// Do returns the result of calling read, including its error. If a call for the same key is in flight, Do waits for the
+// result of that call. Otherwise it starts one. The call continues when the context of the caller that started it ends.
+// The context of the call has that caller's values, and ends after timeout. A caller whose own context ends first gets
+// the cause of that context as its error.
 func (g *Group[V]) Do(
 	ctx context.Context, key string, timeout time.Duration, read func(ctx context.Context) (V, error),
 ) (V, error) {

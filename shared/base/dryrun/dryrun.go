@@ -60,7 +60,7 @@ func Refuse(ctx context.Context, effect string) error {
 }
 
 // ReportRemovals reports to the context's dry run how many objects of each type, such as "apiKeys", a deletion removes.
-// The function count returns these numbers, and includes objects that durable operations delete later. Outside of a dry
+// It calls count to get these numbers, which include objects that durable operations delete later. Outside of a dry
 // run, ReportRemovals does not call count. A repeated report for a type replaces the earlier one: a transaction can run
 // several times.
 func ReportRemovals(ctx context.Context, count func(ctx context.Context) (map[string]int, error)) error {

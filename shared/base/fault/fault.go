@@ -144,8 +144,9 @@ func Text(details []Detail) string {
 	return strings.Join(text, "; ")
 }
 
-// RenameField returns a copy of err's fault, with the field name from replaced by to. Use it if the field has another
-// name in the caller's input than in the service. If err has no fault, RenameField returns err.
+// RenameField returns a copy of err's fault with another name for one field. from is the old name of the field, and to
+// is its new name. Use RenameField if the field has another name in the caller's input than in the service. If err has
+// no fault, RenameField returns err.
 func RenameField(err error, from, to string) error {
 	f, ok := errors.AsType[*Fault](err)
 	if !ok {

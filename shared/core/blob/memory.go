@@ -32,7 +32,7 @@ type memoryObject struct {
 	body []byte
 }
 
-// NewMemory returns an empty bucket with the clock now.
+// NewMemory returns an empty bucket. now is its clock.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, objects: map[string]memoryObject{}}
 }

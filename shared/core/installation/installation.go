@@ -55,8 +55,9 @@ type Parts struct {
 
 // Sandbox processes untrusted input in a process with resource limits.
 type Sandbox interface {
-	// Run passes in to the process and writes its output to out. The error is an *ExhaustedError if the process exceeded
-	// a limit, an error of in or of the context, or an internal error. After an error the content of out is not usable.
+	// Run copies the input (in) to the process, and the output of the process to out. The error is an *ExhaustedError if
+	// the process exceeded a limit, an error of the input or of the context, or an internal error. After an error the
+	// content of out is not usable.
 	Run(ctx context.Context, in io.Reader, out io.Writer) error
 }
 

@@ -131,7 +131,7 @@ func (r *Record) lease(owner string, now, until time.Time) {
 	r.History[len(r.History)-1].Attempts++
 }
 
-// suspend removes the lease and makes the operation due at the time until.
+// suspend removes the lease. until is the time at which the operation becomes due.
 func (r *Record) suspend(until time.Time) {
 	r.Lease = nil
 	r.setDue(until)

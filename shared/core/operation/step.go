@@ -153,7 +153,8 @@ func (e *Engine) afterSuccess(
 	return next, nil
 }
 
-// moveTo changes the record next to the state target, or ends it if target is Succeed or Fail.
+// moveTo changes a record to the state called target. If target is Succeed or Fail, it ends the record's operation
+// instead. next is the record to change.
 func (e *Engine) moveTo(next *Record, target string, now time.Time) {
 	switch target {
 	case Succeed:

@@ -30,9 +30,9 @@ type Effect struct {
 }
 
 // Effects returns the effects of a transaction's writes, one for each write, in order. It calls read for the current
-// items; read returns nil for an item that does not exist. On an error the caller must store nothing: the error is
-// *ConditionError, the error of read, or an error for a write that is not allowed, such as an item that is too large or
-// a change that keeps a record's version. Effects charges the transaction to the meter of ctx.
+// items. read returns nil for an item that does not exist. On an error the caller must store nothing: the error is
+// *ConditionError, the error that read returned, or an error for a write that is not allowed, such as an item that is
+// too large or a change that keeps a record's version. Effects charges the transaction to the meter of ctx.
 func Effects(ctx context.Context, writes []Write, read func(Key) (*Stored, error)) ([]Effect, error) {
 	effects, err := effectsOf(writes, read)
 	var units float64
@@ -188,8 +188,8 @@ type RangeReader func(from *Position, sizesOnly bool) iter.Seq2[Entry, error]
 // pageBytes is the maximum size of one page of a query in DynamoDB.
 const pageBytes = 1 << 20
 
-// ReadPage returns a page of q, as Backend.Query does. It gets the entries from read. It charges the
-// page to the meter of ctx, and also the entries that it skips because of q.Offset, page by page.
+// ReadPage returns a page of q, as Backend.Query does. It calls read to get the entries. It charges the page to the
+// meter of ctx, and also the entries that it skips because of q.Offset, page by page.
 func (q Query) ReadPage(ctx context.Context, read RangeReader) (items []Item, next string, err error) {
 	if _, _, empty := q.Range(); empty {
 		return nil, "", nil

@@ -10,11 +10,11 @@ import (
 
 // Pager is a Backend that can return all of its items, page by page.
 type Pager interface {
-	// Page returns at most limit items after the key after, and last, the key after which the next
-	// page begins. after is the zero Key for the first page, and last is the zero Key at the end. Each
-	// item is read consistently. Each backend has its own order of items, which does not change. The
-	// items can include items that are past their ttl. An item that exists while all pages are read is
-	// on exactly one page. An item that is created or deleted meanwhile may be on a page or not.
+	// Page returns a page of at most limit items. after is the key after which the page begins, and last is the key after
+	// which the next page begins. after is the zero Key for the first page, and last is the zero Key at the end. Each item
+	// is read consistently. Each backend has its own order of items, which does not change. The items can include items
+	// that are past their ttl. An item that exists while all pages are read is on exactly one page. An item that is
+	// created or deleted meanwhile may be on a page or not.
 	Page(ctx context.Context, after Key, limit int) (items []Item, last Key, err error)
 }
 

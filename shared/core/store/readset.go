@@ -137,7 +137,8 @@ func (s *readSet) withConditions(writes []Write) ([]Write, error) {
 	return out, nil
 }
 
-// addConditions returns the writes in out with the conditions that the records in reads are unchanged. It changes out.
+// addConditions adds conditions to the writes of a transaction: the records in reads must be unchanged. out has the
+// writes. addConditions changes out, and returns the resulting writes.
 func addConditions(out []Write, reads map[Key]readItem) []Write {
 	for _, key := range slices.SortedFunc(maps.Keys(reads), Key.compare) {
 		i := slices.IndexFunc(out, func(w Write) bool { return w.Key == key })

@@ -6,10 +6,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ReadUnits returns the read units of a consistent read of size bytes, at least 1.
+// ReadUnits returns the read units of a consistent read, at least 1. size is in bytes.
 func ReadUnits(size int) float64 { return float64(max(1, (size+4095)/4096)) }
 
-// WriteUnits returns the write units of a write of size bytes outside a transaction, at least 1.
+// WriteUnits returns the write units of a write outside a transaction, at least 1. size is in bytes.
 func WriteUnits(size int) float64 { return float64(max(1, (size+1023)/1024)) }
 
 // Size returns the billed size of an item in DynamoDB, in bytes: the lengths of the attribute names in UTF-8, plus the

@@ -123,8 +123,8 @@ func (w worker) build(ctx context.Context, archive io.Reader, request buildReque
 	return out, err
 }
 
-// ServeBuild builds one project. It runs in a sandbox. It reads a build request and an archive from in, and writes
-// the result to out.
+// ServeBuild builds one project. It runs in a sandbox. Its input (in) is a build request and an archive. Its output
+// (out) is the result.
 func ServeBuild(ctx context.Context, in io.Reader, out io.Writer) error {
 	w := worker{project.NewCompiler(), gateway.Catalog{}, gateway.Verify, project.DefaultLimits()}
 	r := bufio.NewReader(in)

@@ -137,7 +137,7 @@ var (
 	everyServer = map[string]pathReader{"nginx": nginx, "tomcat": tomcat, "mux": mux, "matrix": matrix, "express": express}
 )
 
-// ignoringTrailingSlash returns a pathReader like read that also ignores a slash at the end.
+// ignoringTrailingSlash returns a pathReader that returns the segments of read(target), but ignores a slash at the end.
 func ignoringTrailingSlash(read pathReader) pathReader {
 	return func(target string) ([]string, error) {
 		segments, err := read(target)
@@ -329,8 +329,9 @@ func TestRouteMatchesTheUpstreamsInterpretation(t *testing.T) {
 	}
 }
 
-// checkServed fails the test if an upstream that interprets the path arrived with read serves another route of the
-// table than the gateway. number is the index of the gateway's route in the table.
+// checkServed fails the test if the upstream serves another route of the table than the gateway. arrived is the path
+// that arrived at the upstream, name is the name of the upstream, and read interprets paths as the upstream does.
+// number is the index of the gateway's route in the table.
 func checkServed(t *testing.T, target, arrived, name string, read pathReader, table []string, number string) {
 	t.Helper()
 	segments, err := read(strings.ReplaceAll(arrived, "é", "%C3%A9"))

@@ -25,7 +25,8 @@ type amountCase struct {
 	log     string
 }
 
-// respondUnits returns a handler that responds with units in the header, unless units is "", and text in the body.
+// respondUnits returns a handler. The handler's response has the given text as its body, and units in the header
+// X-Units, unless units is "".
 func respondUnits(status int, units, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if units != "" {

@@ -7,11 +7,11 @@ import (
 	"github.com/gatewright/gatewright/shared/base/telemetry"
 )
 
-// traceParent returns the W3C trace context to send upstream (https://www.w3.org/TR/trace-context/,
-// section 3): the traceparent and tracestate fields. It continues the client's trace with a span of the gateway. If the
-// client has sent no trace, or a malformed one, it starts a new trace, which has no state. If this gateway traces
-// requests, the trace and the span are those of the span in the parameter. Otherwise the new span has a random ID and
-// is not recorded.
+// traceParent returns the W3C trace context to send upstream (https://www.w3.org/TR/trace-context/, section 3): the
+// traceparent and tracestate fields. in is the header of the client's request. traceParent continues the client's trace
+// with a span of the gateway. If the client has sent no trace, or a malformed one, it starts a new trace, which has no
+// state. If this gateway traces requests, the traceparent field has the trace and the ID of the given span. Otherwise
+// the new span has a random ID and is not recorded.
 func traceParent(in http.Header, source IDs, span telemetry.Span) (parent string, state []string) {
 	if values := in["Traceparent"]; len(values) == 1 {
 		if trace, flags, ok := parseTraceParent(values[0]); ok {

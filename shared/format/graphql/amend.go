@@ -100,7 +100,7 @@ func marks() map[string]string {
 // can select the fields of all types without their names, or under aliases. Amend refuses introspection fields that
 // metaTypes does not have, and aliases that begin with markPrefix.
 //
-// Amend inserts text before closing brackets of selections. The rest of the document stays unchanged.
+// Amend only inserts selections before closing brackets. The rest of the document stays unchanged.
 func Amend(text string) (string, *Introspection, *Error) {
 	a := &amender{
 		types: metaTypes(), dataKeys: map[string]bool{},
@@ -147,8 +147,8 @@ type amender struct {
 	additions    []addition
 }
 
-// addition is a place where apply inserts text: before the bracket at the offset at. key is the key of the text in
-// the result of the function marks.
+// addition is a place where apply inserts text: before the bracket at the offset at. key is the key of the text in the
+// result of marks().
 type addition struct {
 	at  int
 	key string

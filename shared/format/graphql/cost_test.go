@@ -35,7 +35,7 @@ func (n naive) fields(set ast.SelectionSet) *big.Int {
 	return sum
 }
 
-// uncounted returns the number of selections that the method fields does not count.
+// uncounted returns the number of selections that fields() does not count.
 func (n naive) uncounted(set ast.SelectionSet) *big.Int {
 	sum := new(big.Int)
 	for _, selection := range set {

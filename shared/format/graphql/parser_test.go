@@ -9,8 +9,8 @@ import (
 	"github.com/vektah/gqlparser/v2/parser"
 )
 
-// parse parses a document within the bounds with gqlparser's parser. The function read must accept the same documents,
-// with the exceptions in compareWithParser.
+// parse parses a document within the bounds with gqlparser's parser. read() must accept the same documents, with the
+// exceptions in compareWithParser.
 func parse(text string) (*ast.QueryDocument, *Error) {
 	if err := scan(text); err != nil {
 		return nil, err

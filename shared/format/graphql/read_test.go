@@ -63,8 +63,8 @@ func linesOfTree(parsed *ast.QueryDocument) (lines []string) {
 // numberAndName matches a name directly after a number, which gqlparser reads as two tokens.
 var numberAndName = regexp.MustCompile(`[0-9][A-Z_a-z]`)
 
-// compareWithParser fails if the function read and gqlparser read a document differently. It allows read to refuse a
-// name directly after a number, and "on" in quotation marks. It does not compare the places of errors.
+// compareWithParser fails if the results of read() and gqlparser differ. It lets read() refuse a name directly after a
+// number, and "on" in quotation marks. It does not compare the places of errors.
 func compareWithParser(t rapid.TB, text string) {
 	o, refused := read(text)
 	parsed, wantErr := parse(text)

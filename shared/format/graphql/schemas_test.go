@@ -89,8 +89,9 @@ func (g *schemaGenerator) wrap(name string) string {
 	return fmt.Sprintf(g.pick("%s", "%s!", "[%s]", "[%s!]!", "[[[%s!]!]!]!"), name)
 }
 
-// fallback returns a default value for an argument of the type name with the wrappers in wrapped.
-// For an output type, which has no default values, it returns only the brackets of the lists.
+// fallback returns a default value for an argument. name is the name of the argument's type without its wrappers, and
+// wrapped is the type with its wrappers. For an output type, which has no default values, fallback returns only the
+// brackets of the lists.
 func (g *schemaGenerator) fallback(name, wrapped string) string {
 	out := ""
 	for _, typ := range g.schema.types {

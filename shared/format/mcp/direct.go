@@ -61,9 +61,9 @@ func (s *Server) handleDirectly(r *http.Request, m *envelope, version string) *h
 }
 
 // hasRequiredMetadata reports whether the call of a tool has the metadata that its protocol version requires. version
-// is the version in the header, and name the name of the tool. In 2026-07-28, the message has to name the version and
-// the client's capabilities, and the header has to name the method and the tool (SEP-2575 and SEP-2243). In earlier
-// versions, the message must not name a version.
+// is the version in the header, and name is the tool's name. In 2026-07-28, the message has to contain the version and
+// the client's capabilities, and the header has to contain the method and the tool (SEP-2575 and SEP-2243). In earlier
+// versions, the message must not contain a version.
 func hasRequiredMetadata(h http.Header, meta map[string]json.RawMessage, name, version string) bool {
 	declared, declares := meta[mcp.MetaKeyProtocolVersion]
 	if version != Version20260728 {

@@ -321,8 +321,8 @@ func hasHiddenDots(segment string) bool {
 	return false
 }
 
-// nextSlash returns the offset and length of the next encoded slash or backslash,
-// from the offset at on. If there is none, the offset is the end of the segment.
+// nextSlash searches segment[at:] for an encoded slash or backslash. It returns the offset in segment and the length of
+// the first one. If there is none, the offset is the end of the segment.
 func nextSlash(segment string, at int) (end, width int) {
 	for i := at; i+2 < len(segment); i++ {
 		if segment[i] == '%' && (segment[i:i+3] == slash || segment[i:i+3] == backslash) {

@@ -81,9 +81,9 @@ type redaction struct{ text, name string }
 // replacing shorter values would garble words, and short values are not secrets.
 const minRedacted = 5
 
-// redact replaces value by name in all messages, unless value is shorter than minRedacted. It is a second line of
-// defense: checks must not put a value into a message in the first place. It also hides each expression ${…} in value,
-// since messages can quote a part of a pattern.
+// redact replaces a value in all messages by its name, unless the value is shorter than minRedacted. It is a second
+// line of defense: checks must not put a value into a message in the first place. It also hides each expression ${…} in
+// the value, since messages can quote a part of a pattern.
 func (r *report) redact(value, name string) {
 	if r.redactions == nil {
 		r.redactions = map[redaction]bool{}

@@ -15,7 +15,7 @@ import (
 // it. Meanwhile each connection has another response in flight, which must arrive completely.
 func TestLargeHeadsKeepTheConnection(t *testing.T) {
 	const maxBytes, perField = 256 << 10, 32 // RFC 9113, section 6.5.2
-	// pad returns the fields of a head that has size bytes as HTTP/2 counts them.
+	// pad returns the fields of a head. size is the size of the head in bytes, as HTTP/2 counts them.
 	pad := func(size int) http.Header {
 		h := http.Header{"Content-Length": {"2"}, "Date": nil, "Content-Type": nil}
 		size -= len("Content-Length") + len("2") + perField

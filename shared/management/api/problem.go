@@ -116,8 +116,8 @@ func StatusOf(kind fault.Kind) int {
 const internalDetail = "Something went wrong on our side. Read what the request is about before repeating a change; " +
 	"quote the request id when it goes on."
 
-// problemFor returns the problem document of an error, and its headers. in is used to find the locations of a
-// fault's fields in the request. It is nil for a fault of this package, which already contains the locations.
+// problemFor returns the problem document of an error, and its headers. It uses the input to find the locations of a
+// fault's fields in the request. The input is nil for a fault of this package, which already contains the locations.
 func problemFor(ctx context.Context, err error, in *input) (*Problem, http.Header) {
 	header := http.Header{}
 	f := asFault(err)

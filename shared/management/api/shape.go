@@ -113,8 +113,8 @@ func (s *bodyShape) field(name string) *bodyShape {
 	return s.values
 }
 
-// exactName returns the name of the field from which name differs
-// only in the case of its letters, if there is such a field.
+// exactName returns the field whose name differs from the given name only in the case of its letters, if there is such
+// a field.
 func (s *bodyShape) exactName(name string) (exactField string, ok bool) {
 	if s == nil {
 		return "", false

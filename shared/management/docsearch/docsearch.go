@@ -113,7 +113,7 @@ type Searcher struct {
 	remote *remoteModel
 }
 
-// New returns a searcher. The function weights returns the bytes of the file of weights. The first search or
+// New returns a searcher. weights is a function that returns the bytes of the file of weights. The first search or
 // LoadWeights calls it. If it returns fs.ErrNotExist, the next search calls it again, since the file may have been
 // added. Any other error is permanent. Without weights, searches are lexical, and LoadWeights returns the reason.
 // weights may be nil.

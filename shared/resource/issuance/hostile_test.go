@@ -45,7 +45,7 @@ func (i *interceptor) setIntercept(
 	i.intercept, i.requests = intercept, nil
 }
 
-// count returns the number of recorded requests whose scheme or path contains text.
+// count returns the number of recorded requests whose scheme or path contains the given text.
 func (i *interceptor) count(text string) (n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

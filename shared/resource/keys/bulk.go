@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// CreateKeys creates 1 to maxBulk keys, all or none, and returns them with their texts, in the order of in. It returns
-// Conflict if a text is in use, and Forbidden if the consumer would exceed limits.ConsumerKeys. A large change can also
-// return Throttled, if too many are in progress in the bucket, and Unavailable, if the keys could not be written in
-// time.
+// CreateKeys creates 1 to maxBulk keys, all or none, and returns them with their texts, in the order of the input. It
+// returns Conflict if a text is in use, and Forbidden if the consumer would exceed limits.ConsumerKeys. A large change
+// can also return Throttled, if too many are in progress in the bucket, and Unavailable, if the keys could not be
+// written in time.
 //
 // One transaction creates up to keysPerTransaction keys. More keys are created by a large change (type bulk). While the
 // root key is rotated, keys with chosen texts need more writes. CreateKeys then uses a large change for fewer keys,

@@ -238,8 +238,9 @@ func (s *Service) UpdateKey(ctx context.Context, consumer ConsumerLocator, id st
 	return out, err
 }
 
-// replaceWrites returns the writes that replace the key old with k. The text of the key may change. The writes fail
-// with store.ErrStale if the key has changed since old was read, and with errKeyInUse if another key has the new text.
+// replaceWrites returns the writes that replace a key. old is the record of the key that is replaced, and k is its new
+// record. The text of the key may change. The writes fail with store.ErrStale if the key has changed since old was
+// read, and with errKeyInUse if another key has the new text.
 func (v view) replaceWrites(old, k keyRecord) []store.Write {
 	key := keyRecordKey(v.generation, v.consumer.Name, k.ID)
 	writes := []store.Write{

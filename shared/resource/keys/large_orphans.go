@@ -8,9 +8,9 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// retryTextInUse runs a change that assigns the texts of in to keys. If the change fails because a text is in use, the
-// text may belong to an orphan: a key that is still in the table although its bucket or consumer was deleted. If there
-// are orphans with one of the texts, retryTextInUse deletes them and runs the change again.
+// retryTextInUse runs a change that assigns texts to keys. The input has these texts. If the change fails because a
+// text is in use, the text may belong to an orphan: a key that is still in the table although its bucket or consumer
+// was deleted. If there are orphans with one of the texts, retryTextInUse deletes them and runs the change again.
 func (s *Service) retryTextInUse(ctx context.Context, in []NewKey, change func() error) error {
 	err := change()
 	if !errors.Is(err, errKeyInUse) {
@@ -25,8 +25,8 @@ func (s *Service) retryTextInUse(ctx context.Context, in []NewKey, change func()
 	return change()
 }
 
-// deleteOrphans deletes the hash records of orphans that have one of the texts of in, so that the texts can be used
-// again. It reports whether there were such orphans.
+// deleteOrphans deletes the hash records of orphans that have one of the texts of the input, so that the texts can be
+// used again. It reports whether there were such orphans.
 func (s *Service) deleteOrphans(ctx context.Context, in []NewKey) (bool, error) {
 	var tableKeys []store.Key
 	for _, n := range in {

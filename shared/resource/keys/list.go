@@ -52,7 +52,7 @@ func (s *Service) formatKeys(ctx context.Context, rows []keyRecord, f Format) ([
 }
 
 // ListKeys returns a page of a consumer's keys, the newest first, and their total number. The next page begins after
-// the key with the id next. next is "" after the last page.
+// the key whose id is next. next is "" after the last page.
 func (s *Service) ListKeys(
 	ctx context.Context, at ConsumerLocator, page store.Page, f Format,
 ) (out []Key, next string, total int, err error) {
@@ -126,7 +126,7 @@ func (p *consumerPage) add(c consumerRecord, limit int, fits func() bool) bool {
 }
 
 // ListConsumers returns a page of the bucket's consumers, sorted by name, and their total number. The next page begins
-// after the consumer with the name next. next is "" after the last page.
+// after the consumer whose name is next. next is "" after the last page.
 func (s *Service) ListConsumers(
 	ctx context.Context, at BucketLocator, f Filter, page store.Page, in Include,
 ) (out []Consumer, next string, total int, err error) {
@@ -170,8 +170,9 @@ func (in Include) page() (fits func(Consumer) bool) {
 	return in.Fits()
 }
 
-// withKeys adds the keys to the consumers in out, and returns the consumers up to the end of the page (Include.Fits).
-// 1,000 consumers with 100 keys each would have many times the maximum size of a response.
+// withKeys adds the keys to the given consumers, and returns the consumers up to the end of the page (Include.Fits).
+// out has the consumers, and records has their records. 1,000 consumers with 100 keys each would have many times the
+// maximum size of a response.
 func (s *Service) withKeys(
 	ctx context.Context, v view, records []consumerRecord, out []Consumer, in Include,
 ) ([]Consumer, error) {

@@ -123,10 +123,10 @@ func OpenVerifier(p installation.Parts) *Verifier {
 	return &Verifier{table: p.Table, hasher: p.Hasher(hashPurpose), now: p.Now, directory: newDirectory()}
 }
 
-// Verify returns the identity for the key text if the bucket accepts the key now. Otherwise it returns an
-// Unauthenticated fault. Any other error means that the result is unknown. Verify normally takes one round trip, and
-// none for a text that cannot be a key. During a rotation of the root key, a text has two hashes. If there is no hash
-// record for the first one, Verify takes a second round trip, which reads one item.
+// Verify returns the identity for a key if the bucket accepts the key now. text is the text of the key. Otherwise
+// Verify returns an Unauthenticated fault. Any other error means that the result is unknown. Verify normally takes one
+// round trip, and none for a text that cannot be a key. During a rotation of the root key, a text has two hashes. If
+// there is no hash record for the first one, Verify takes a second round trip, which reads one item.
 func (v *Verifier) Verify(ctx context.Context, ref BucketRef, text string) (Identity, error) {
 	if !wellFormed(text) {
 		return Identity{}, errInvalidKey

@@ -129,8 +129,8 @@ func (s *modelSubscription) period(in time.Time) (from, to time.Time) {
 	return from, to
 }
 
-// limits returns the prorated units of the period that contains in: the current units for the current period, and the
-// units at the end of the period for a passed one.
+// limits returns the prorated units of a period. in is a time within the period. For the current period, limits returns
+// the current units. For a period that has ended, it returns the units at the end of the period.
 func (s *modelSubscription) limits(in, now time.Time) map[string]int64 {
 	from, to := s.period(in)
 	until := now.Add(1000 * time.Hour) // include all changes, because the clock may have been set back after them

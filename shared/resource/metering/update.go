@@ -166,8 +166,8 @@ func unknownPlanFault(i int) error {
 		"is the planExternalId of no plan of this metering bucket")
 }
 
-// planCountWrites returns the writes that update the number of subscriptions of each plan, for a subscription that
-// moves from the plans before to the plans after.
+// planCountWrites returns the writes that update the number of subscriptions of each plan when a subscription changes
+// its plans. before has its plans before the change, and after has its plans after the change.
 func planCountWrites(before, after []planRecord) []store.Write {
 	var writes []store.Write
 	contains := func(all []planRecord, p planRecord) bool {

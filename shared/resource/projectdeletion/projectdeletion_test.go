@@ -331,7 +331,7 @@ func recreations() map[string]recreation {
 	}
 }
 
-// runDeletion runs the operation id, and fails the test unless it succeeds.
+// runDeletion runs an operation, and fails the test unless it succeeds. id is the id of the operation.
 func (s services) runDeletion(t *testing.T, id string) {
 	t.Helper()
 	engine, err := operation.New(s.parts.Table, definitions(s),

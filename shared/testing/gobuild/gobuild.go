@@ -37,8 +37,8 @@ func Environ() []string {
 	return append(os.Environ(), "CGO_ENABLED="+CGO, "GOFLAGS="+strings.Join(flags, " "))
 }
 
-// Build builds the program pkg into the file out, for this machine and stripped like a release.
-// root is the folder that pkg is relative to. A relative out is relative to the working directory.
+// Build builds the program pkg for this machine, stripped like a release. root is the folder that pkg is relative to.
+// out is the path of the new binary. A relative path is relative to the working directory.
 func Build(ctx context.Context, root, pkg, out string) error {
 	return BuildFor(ctx, "", "", root, pkg, out)
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/gatewright/gatewright/local/dev/emulator"
 )
 
-// serveS3 reads an S3Config from the first line of in, and serves S3 until ctx ends or
-// in is closed. For every uploaded object it writes an event as one line to eventLog.
+// serveS3 reads an S3Config from the first line of its input. It then serves S3 until ctx ends or the input is closed.
+// For every uploaded object it writes an event as one line to eventLog.
 func serveS3(ctx context.Context, in io.Reader, eventLog io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -38,7 +38,7 @@ func serveS3(ctx context.Context, in io.Reader, eventLog io.Writer) error {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
 	go func() {
-		defer cancel() // in is closed, because the parent process has ended
+		defer cancel() // the input is closed, because the parent process has ended
 		_, _ = io.Copy(io.Discard, lines)
 	}()
 	files, err := openFiles(config)

@@ -15,8 +15,8 @@ type T interface {
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test unless err is a fault of this kind whose text contains the parameter text. The text of a fault
-// includes its cause.
+// Check fails the test unless err is a fault of this kind, and the fault's text contains the given text. The text of a
+// fault includes its cause.
 func Check(t T, err error, kind fault.Kind, text string) {
 	t.Helper()
 	if !fault.Is(err, kind) || !strings.Contains(err.Error(), text) {

@@ -84,8 +84,8 @@ func isCanonical(line []byte, v any) bool {
 }
 
 // VerifyFile verifies the chain of an export. key is the installation's key. account is the id or name of the expected
-// account. An error means that in is not an export, could not be read, or is not of this account. The Report's Break
-// says what is wrong with the chain.
+// account. An error means that the input is not an export, could not be read, or is not of this account. The Report's
+// Break says what is wrong with the chain.
 func VerifyFile(in io.Reader, key PublicKey, account string, expected Commitment) (Report, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLineBytes)

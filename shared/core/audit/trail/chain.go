@@ -165,8 +165,9 @@ func (t *Trail) chainBatch(ctx context.Context, accountID string, entries []audi
 	return taken, nil
 }
 
-// expiry returns when a record expires that was written at the time at. If at is in the future, which the product
-// does not write, expiry uses now instead: otherwise the record would delay the expiry of all later records.
+// expiry returns when a record expires. at is the time at which the record was written. If at is in the future, which
+// the product does not write, expiry uses now instead: otherwise the record would delay the expiry of all later
+// records.
 func expiry(at, now time.Time) int64 {
 	if at.After(now) {
 		at = now

@@ -360,8 +360,8 @@ func (r *listRequest) allBetween(ctx context.Context, from, to time.Time) ([]aud
 	})
 }
 
-// visit calls the function visit for each record of a query. chained
-// is whether the record was already chained when the page was planned.
+// visit calls the given function for each record of a query. chained is whether the record was already chained when the
+// page was planned.
 func (r *listRequest) visit(ctx context.Context, q store.Query, visit func(e audit.Entry, chained bool) bool) error {
 	var decodeErr error
 	err := store.Visit(ctx, r.table, q, func(l Link) bool {

@@ -31,7 +31,7 @@ func (h history) positions(f trail.Filter) (out []string) {
 	return out
 }
 
-// positionsAfter returns the positions after the position after, or all positions if after is "".
+// positionsAfter returns the positions that are greater than after, or all positions if after is "".
 func positionsAfter(positions []string, after string) []string {
 	return slices.DeleteFunc(slices.Clone(positions), func(at string) bool { return after != "" && at >= after })
 }

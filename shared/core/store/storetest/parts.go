@@ -50,8 +50,8 @@ func Texts(v store.Value) (out []string) {
 	return out
 }
 
-// WithText returns a replacement for v that has text. If v is a string, the result is text. If
-// v is a list, the result is a copy of v with text appended. For other values, the result is nil.
+// WithText returns a value of the type of v that contains the given text. For a string, it returns the text. For a
+// list, it returns a copy of the list with the text appended. For other values, it returns nil.
 func WithText(v store.Value, text string) store.Value {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

@@ -95,8 +95,9 @@ type cacheShard struct {
 	capacity int       // maximum length of each list
 }
 
-// NewKeyCache returns a cache for about size positive and size negative results, but
-// at least one of each per shard. secret is random and belongs to this process only.
+// NewKeyCache returns a cache of positive and negative results. size is the approximate maximum number of positive
+// results, and also of negative results. Each shard has space for at least one of each. secret is random and belongs to
+// this process only.
 func NewKeyCache(keys Keys, size int, secret [32]byte, now func() time.Time) *KeyCache {
 	c := &KeyCache{keys: keys, now: now, secret: secret}
 	for i := range c.shards {

@@ -24,7 +24,8 @@ func (f keysFunc) Verify(ctx context.Context, in BucketRef, key string) (KeyOwne
 
 var errUnknown = fault.New(fault.Unauthenticated, "Authorization Failed")
 
-// newCache returns a cache for about size valid and size invalid keys, and one of its buckets.
+// newCache returns a cache, and one of its buckets. size is the approximate maximum number of valid keys in the cache,
+// and also of invalid keys.
 func newCache(f keysFunc, size int) (*KeyCache, *bucket) {
 	c := NewKeyCache(f, size, [32]byte{1}, time.Now)
 	b := c.bucket(BucketRef{AccountID: "a1", Name: "bucket"})

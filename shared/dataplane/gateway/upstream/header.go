@@ -70,9 +70,9 @@ func RemoveField(h http.Header, name string) {
 	}
 }
 
-// Request returns the fields of a client's request that are sent upstream, in a new map that
-// shares the values with in. It also returns the value of the Upgrade field if the client
-// wants to switch to another protocol, otherwise "". The time is linear in the size of in.
+// Request returns those fields of a client's request that are sent upstream. in is the header of the client's request.
+// The result is a new map that shares its values with this header. Request also returns the value of the Upgrade field
+// if the client wants to switch to another protocol, otherwise "". The time is linear in the size of the header.
 func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
 	out = make(http.Header, len(in)+8)
 	connection := in["Connection"]

@@ -85,8 +85,8 @@ func parseCron(spec string) (Timetable, error) {
 	return Timetable{cron: c, expression: expression}, nil
 }
 
-// Next returns the next time of the schedule that is later than the parameter after. For a schedule with Interval, it
-// is after plus Interval.
+// Next returns the first time of the schedule that is later than the time called after. For a schedule with Interval,
+// it is the sum of after and Interval.
 func (t Timetable) Next(after time.Time) time.Time {
 	if t.cron == nil {
 		return after.Add(t.interval)
@@ -119,7 +119,7 @@ func awsExpression(c *cron.SpecSchedule) (string, error) {
 }
 
 // fieldValues returns the numbers of the bits that are set in a field, each increased by shift. It considers only the
-// bits first to last, and returns "*" if all of them are set.
+// bits from first to last, and returns "*" if all of them are set.
 func fieldValues(field uint64, first, last, shift int) string {
 	var out []string
 	for i := first; i <= last; i++ {

@@ -136,8 +136,7 @@ func Disconnect(prefix string) http.HandlerFunc {
 	}
 }
 
-// Vector returns a handler for InvokeModel that responds as Titan does, with the vector that the function vector
-// returns for a text.
+// Vector returns a handler for InvokeModel that responds as Titan does. It calls vector to get the vector of a text.
 func Vector(vector func(text string) []float32) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ InputText string }
