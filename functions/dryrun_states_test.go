@@ -105,7 +105,7 @@ func (in *inventory) add(kind string, n events.Names, times int) {
 	}
 }
 
-// walk adds the objects below an object of the kind parent. n has the parameters of that object.
+// walk adds the objects below an object. parent is the kind of that object, and n has its parameters.
 func (in *inventory) walk(parent string, n events.Names) {
 	for _, list := range lists {
 		if list.parent != parent {

@@ -23,7 +23,7 @@ type PageTracker struct {
 }
 
 // AddPage records that a page was read. pageSize is the page's size in bytes. after is the cursor of the next page, or
-// "" for the last page. AddPage returns an error if an earlier page had the same after, because the list would never
+// "" for the last page. AddPage returns an error if an earlier page had the same cursor, because the list would never
 // end. It also returns an error if the list is larger than maxListSize.
 func (t *PageTracker) AddPage(pageSize int, after string) error {
 	t.bytes += pageSize

@@ -95,7 +95,8 @@ func textNode(text string) (*yaml.Node, error) {
 	return node, nil
 }
 
-// readContent reads the members of an object or the entries of a list into node, up to the delimiter end.
+// readContent reads the members of an object or the entries of a list into node. end is the delimiter at which it
+// stops.
 func readContent(d *jsontext.Decoder, node *yaml.Node, end jsontext.Kind) (*yaml.Node, error) {
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err

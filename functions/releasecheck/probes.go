@@ -132,7 +132,7 @@ func checkStatus(status int) func([]byte) error {
 	}
 }
 
-// checkEqual returns the Evaluate of a probe that expects the response want. White space around the response is
+// checkEqual returns the Evaluate of a probe. want is the expected response. White space around the response is
 // ignored.
 func checkEqual(want string) func([]byte) error {
 	return func(response []byte) error {

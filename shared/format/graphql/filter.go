@@ -265,8 +265,8 @@ func (f *filterPass) filterMembers(n *node, parent owner) error {
 	return nil
 }
 
-// filterList filters a list in an introspection: the fields, input fields, enum values or other items of the type
-// parent. nonDeprecated reports whether the list excludes deprecated items. If a list of parent must not be empty,
+// filterList filters a list in an introspection: the fields, input fields, enum values or other items of a type. parent
+// is the type. nonDeprecated reports whether the list excludes deprecated items. If a list of parent must not be empty,
 // but all its items are hidden, filterList adds parent to emptied.
 func (f *filterPass) filterList(n *node, parent owner, nonDeprecated bool) error {
 	visible, hasTypes := n.elements[:0], false

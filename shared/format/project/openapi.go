@@ -118,8 +118,8 @@ func (c *compiler) checkEntries(
 	c.checkPart(file, at, s, document(batch))
 }
 
-// checkPart checks a document and reports violations in the terms of OpenAPI documents. If the
-// document is too large to list its violations, checkPart reports one problem at the pointer at.
+// checkPart checks a document and reports violations in the terms of OpenAPI documents. If the document is too large to
+// list its violations, checkPart reports one problem. at is the pointer for this problem.
 func (c *compiler) checkPart(file, at string, s *shape, root map[string]any) {
 	prefix := ""
 	if weigh(root) > maxWeight {

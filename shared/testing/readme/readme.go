@@ -105,7 +105,7 @@ func Steps(document, heading string) ([]Step, error) {
 	return steps, nil
 }
 
-// matches reports whether the output got of a step matches want. It ignores spaces, tabs and carriage returns at the
+// matches reports whether the output of a step, got, matches want. It ignores spaces, tabs and carriage returns at the
 // ends of lines, and empty lines at the beginning and the end.
 func matches(want, got string) bool {
 	var pattern strings.Builder

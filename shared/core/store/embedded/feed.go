@@ -73,10 +73,10 @@ func decodeChange(key, raw []byte) (Change, error) {
 	return c, nil
 }
 
-// Changes returns at most limit changes after the change with the number after (0 means from the oldest change that is
-// kept), in order. It waits until there is at least one change. If ctx ends before, it returns the cause of the end.
-// After Close it returns an error that wraps ErrClosed. It returns only changes that are on disk. Changes are deleted
-// some time after feedRetention.
+// Changes returns at most limit changes, in order. after is the number of the change after which they begin (0 means
+// from the oldest change that is kept). Changes waits until there is at least one change. If ctx ends before, it
+// returns the cause of the end. After Close it returns an error that wraps ErrClosed. It returns only changes that are
+// on disk. Changes are deleted some time after feedRetention.
 func (b *Backend) Changes(ctx context.Context, after uint64, limit int) ([]Change, error) {
 	for {
 		last, advanced := b.pending.progress()
