@@ -141,6 +141,7 @@ func (a *App) root(includeOperations bool, include func(name string) bool) *cobr
 		a.AddCommands(root)
 	}
 	commandline.Prepare(root, a.Version)
+	root.PersistentPreRunE = rejectEmptyFlags
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
@@ -231,7 +232,7 @@ func (a *App) localCommand(
 		if err != nil {
 			return err
 		}
-		if err := rejectEmpty(cmd, args); err != nil {
+		if err := rejectEmptyArguments(cmd, args); err != nil {
 			return err
 		}
 		return run(cmd.Context(), &session{app: a, out: out}, args)
@@ -239,9 +240,9 @@ func (a *App) localCommand(
 	return c
 }
 
-// rejectEmpty refuses empty arguments and empty names of files and folders. An argument is usually empty because a
-// shell variable is not set. An empty name would then select the current folder, or write a secret to stdout.
-func rejectEmpty(cmd *cobra.Command, args []string) error {
+// rejectEmptyArguments refuses empty arguments. An argument is usually empty because a variable of the shell is not
+// set. An empty name of a folder would then select the current folder.
+func rejectEmptyArguments(cmd *cobra.Command, args []string) error {
 	placeholders := strings.Fields(cmd.Use)[1:]
 	for i, arg := range args {
 		if arg == "" {
@@ -249,15 +250,7 @@ func rejectEmpty(cmd *cobra.Command, args []string) error {
 				strings.Trim(placeholders[min(i, len(placeholders)-1)], "[]…")))
 		}
 	}
-	var err error
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		placeholder, _ := pflag.UnquoteUsage(f)
-		if f.Value.String() == "" && (placeholder == "FILE" || placeholder == "FOLDER") {
-			err = exit.WithCode(exit.Usage, fmt.Errorf("--%s is empty: name a %s, or leave it out", f.Name,
-				strings.ToLower(placeholder)))
-		}
-	})
-	return err
+	return nil
 }
 
 // remoteCommand is like localCommand for a command that sends requests to an installation: it also adds the target

@@ -37,7 +37,7 @@ func (a *App) variableSetCommand() *cobra.Command {
 			"variable is a secret stays as it was made. It holds from the next deploy on, or from `gatewright " +
 			"deployment redeploy`.",
 		params: []parameter{
-			positional("name", "NAME", "UPSTREAM_URL"), projectParam, branchParam,
+			positional("name", "NAME", "UPSTREAM_URL"), projectParam, branchParam.withDefault(defaultBranch),
 			{argument: "value", flag: "file", kind: asFile, help: "the value"},
 			{argument: "isSecret", flag: "secret", kind: asBool, help: "never show the value again; of a new variable"},
 		},

@@ -112,8 +112,8 @@ func (a *App) deployCommand() *cobra.Command {
 
 // newSource returns the source of a deploy. name and branch are the flags' values, "" for the default. newSource also
 // stores the branch in the metadata of p.
-func newSource(p *folder.Project, name, branch string) (deploy.Source, error) {
-	source := deploy.Source{Project: name, Branch: branch, RepositoryURL: p.Metadata.RepositoryURL, SHA: p.Metadata.SHA}
+func newSource(p *folder.Project, name, branch string) (source deploy.Source, err error) {
+	source = deploy.Source{Project: name, Branch: branch, RepositoryURL: p.Metadata.RepositoryURL, SHA: p.Metadata.SHA}
 	if source.Project == "" {
 		source.Project = filepath.Base(p.Dir)
 		if !projectNamePattern().MatchString(source.Project) {
@@ -123,14 +123,15 @@ func newSource(p *folder.Project, name, branch string) (deploy.Source, error) {
 	}
 	if source.Branch == "" {
 		source.Branch = p.Metadata.Branch
+	} else if source.Branch, err = branchName("branch", branch); err != nil {
+		return source, err
 	}
 	switch {
 	case source.Branch != "":
 	case source.SHA != "":
 		// A default branch would let the pipeline of a merge request deploy to production.
 		return source, exit.WithCode(exit.Usage, errors.New("git has a commit checked out here, and no branch, as "+
-			"pipelines do: name the branch with --branch, such as --branch \"$GITHUB_HEAD_REF\" or "+
-			"--branch \"$CI_COMMIT_REF_NAME\""))
+			"pipelines do: name the branch with --branch, such as "+pipelineBranches))
 	default:
 		source.Branch = defaultBranch
 	}

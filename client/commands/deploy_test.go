@@ -82,8 +82,10 @@ func TestDeployOfDetachedHeadNeedsBranch(t *testing.T) {
 			t.Fatalf("git %q: error = %v, want none\n%s", args, err, out)
 		}
 	}
-	if got := fx.run("", "deploy", dir); got.code != exit.Usage || !strings.Contains(got.err, "--branch") {
-		t.Errorf("deploy of a detached HEAD = %+v, want code %d and a hint at --branch", got, exit.Usage)
+	// GITHUB_HEAD_REF alone is empty on pushes.
+	const hint = `--branch "${GITHUB_HEAD_REF:-$GITHUB_REF_NAME}"`
+	if got := fx.run("", "deploy", dir); got.code != exit.Usage || !strings.Contains(got.err, hint) {
+		t.Errorf("deploy of a detached HEAD = %+v, want code %d and %s", got, exit.Usage, hint)
 	}
 	if len(fx.requests) > 0 {
 		t.Errorf("deploy of a detached HEAD sends the requests %q, want none", fx.requests)

@@ -28,7 +28,9 @@ type schema struct {
 	Description string          `json:"description"`
 	Enum        []any           `json:"enum"`
 	Default     json.RawMessage `json:"default"`
+	MinLength   int             `json:"minLength"`
 	MaxLength   int             `json:"maxLength"`
+	Pattern     string          `json:"pattern"`
 	Items       *struct {
 		Type schemaTypes `json:"type"`
 	} `json:"items"`
@@ -65,7 +67,9 @@ type argument struct {
 	// the machine could see on the command line.
 	isFile   bool
 	required bool
-	schema   schema
+	// inBody says that the argument is a member of the request's body.
+	inBody bool
+	schema schema
 }
 
 var wordBoundary = lazy.Regexp(`([a-z0-9])([A-Z])`)
@@ -93,7 +97,7 @@ func operationArguments(t *apitools.Tool) ([]argument, error) {
 			continue // --body sets this argument
 		}
 		a := argument{name: arg.Name, flag: flagName(arg.Name), schema: input.Properties[arg.Name]}
-		a.required = slices.Contains(input.Required, arg.Name)
+		a.required, a.inBody = slices.Contains(input.Required, arg.Name), arg.Location == project.InProperty
 		isSecret := t.ArgumentSecrets != nil && t.ArgumentSecrets.Members[arg.Name] != nil &&
 			t.ArgumentSecrets.Members[arg.Name].Secret
 		if a.isFile = isSecret || a.schema.Type.isOnly("string") && a.schema.MaxLength >= minFileLength; a.isFile {
@@ -134,6 +138,20 @@ func (a argument) register(flags *pflag.FlagSet) {
 	default:
 		flags.String(a.flag, "", "in `JSON`: "+text)
 	}
+	if a.allowsEmpty() {
+		allowEmpty(flags, a.flag)
+	}
+}
+
+// emptyArguments returns the members of a request's body for which an empty text means something else than no value:
+// it clears them. The schemas of names, branches and addresses may allow an empty text too, but it is never meant.
+func emptyArguments() []string { return []string{"description"} }
+
+// allowsEmpty reports whether an empty text is a value of the argument: it is one of emptyArguments, and its schema
+// allows an empty text.
+func (a argument) allowsEmpty() bool {
+	return a.inBody && slices.Contains(emptyArguments(), a.name) && a.schema.Type.isOnly("string") &&
+		a.schema.MinLength == 0 && a.schema.Pattern == "" && len(a.schema.Enum) == 0
 }
 
 // isRepeatable reports whether the flag sets a list and is repeated for each entry.
@@ -205,6 +223,19 @@ const maxFileSize = 16 << 20
 // the JSON encoder would replace the invalid bytes. It also refuses content with a zero byte, which is probably not a
 // text.
 func (r *flagReader) readFile(flag, name string) ([]byte, error) {
+	text, err := r.readBytes(flag, name, maxFileSize)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s is no text (UTF-8): `openssl x509 -inform der` and "+
+			"`openssl pkey -inform der` make PEM of what is in DER", flag, name))
+	}
+	return text, nil
+}
+
+// readBytes reads the file that a flag names, or stdin if the name is -. It returns an error for more than limit bytes.
+func (r *flagReader) readBytes(flag, name string, limit int64) ([]byte, error) {
 	in := r.in
 	switch {
 	case name == "-" && r.stdinFlag != "":
@@ -219,13 +250,9 @@ func (r *flagReader) readFile(flag, name string) ([]byte, error) {
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	text, err := disk.ReadAtMost(in, maxFileSize)
+	text, err := disk.ReadAtMost(in, limit)
 	if err != nil {
 		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s cannot be read: %w", flag, name, disk.Cause(err)))
-	}
-	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return nil, exit.WithCode(exit.Usage, fmt.Errorf("--%s: %s is no text (UTF-8): `openssl x509 -inform der` and "+
-			"`openssl pkey -inform der` make PEM of what is in DER", flag, name))
 	}
 	return text, nil
 }

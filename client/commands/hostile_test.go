@@ -172,8 +172,8 @@ func TestEmptyArgumentIsRefused(t *testing.T) {
 		"FILE is empty":     {"log", "export", ""}, "PLAN|FILES is empty": {"apply", "", "--yes"},
 		"FILES is empty":   {"plan", ""},
 		"PROJECT is empty": {"project", "delete", "", "--yes"}, "DEPLOYMENT is empty": {"deployment", "delete", "", "--yes"},
-		"--out is empty: name a file":   {"tunnel", "create", "office", "--out", ""},
-		"--out is empty: name a folder": {"export", "--out", ""}, "--sarif is empty": {"validate", "--sarif", ""},
+		"the value of --out is empty":  {"tunnel", "create", "office", "--out", ""},
+		"the value of --out is empty:": {"export", "--out", ""}, "the value of --sarif is empty": {"validate", "--sarif", ""},
 	} {
 		if got := fx.run("", args...); got.code != exit.Usage ||
 			!strings.Contains(got.err, strings.TrimRight(wantText, ": ")) || strings.Contains(got.out, "nobody-else") {

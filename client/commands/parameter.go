@@ -39,6 +39,8 @@ const (
 	asTime
 	// asPastTime is an instant, or a duration before now.
 	asPastTime
+	// asBranch is the name of a branch (branchName).
+	asBranch
 )
 
 // parameter is an argument of an operation, in a command that is written by hand. It is a positional argument or a
@@ -51,8 +53,9 @@ type parameter struct {
 	help, example string
 	kind          kind
 	required      bool
-	// allowEmpty says that an empty text is allowed and means no value.
-	allowEmpty bool
+	// allowEmpty says that an empty text is allowed and means no value. emptyIsValue says that an empty text is a value,
+	// such as an empty description.
+	allowEmpty, emptyIsValue bool
 	// allowAll says that a list with the single entry "all" becomes the text "all".
 	allowAll bool
 	// choices are the allowed values, nil if all values are allowed. defaultValue is the value if the flag is not set,
@@ -96,8 +99,11 @@ func (p parameter) register(flags *pflag.FlagSet) {
 		flags.String(p.flag, "", "a `TIME` such as 2030-01-31T00:00:00Z, or ago such as 24h: "+help)
 	case asJSON:
 		flags.String(p.flag, "", "in `JSON`: "+help)
-	case asText:
+	case asText, asBranch:
 		flags.String(p.flag, p.defaultValue, help)
+	}
+	if p.allowEmpty || p.emptyIsValue {
+		allowEmpty(flags, p.flag)
 	}
 }
 
@@ -147,6 +153,8 @@ func (p parameter) parse(flags *pflag.FlagSet, text string, reader *flagReader, 
 			return nil, fmt.Errorf("--%s takes JSON, and what is typed is none: mind the shell's quotes", p.flag)
 		}
 		return json.RawMessage(text), nil
+	case asBranch:
+		return branchName(p.flag, text)
 	case asText:
 	}
 	if len(p.choices) > 0 && !slices.Contains(p.choices, text) {

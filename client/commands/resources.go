@@ -19,11 +19,11 @@ var (
 		help: "the consumer, by its name",
 	}.mandatory("acme")
 	projectParam     = parameter{argument: "projectName", flag: "project", help: "the project"}.mandatory("shop")
-	branchParam      = parameter{argument: "branchName", flag: "branch", help: "the branch", defaultValue: defaultBranch}
+	branchParam      = parameter{argument: "branchName", flag: "branch", help: "the branch", kind: asBranch}
 	tagFilterParam   = parameter{argument: "tag", flag: "tag", kind: asTags, help: "with this tag alone"}
 	descriptionParam = parameter{
 		argument: "description", flag: "description", help: "what it is for",
-		example: "'of our partners'",
+		example: "'of our partners'", emptyIsValue: true,
 	}
 	expiryParam = parameter{
 		argument: "expiresOn", flag: "expires-in", kind: asTime,
@@ -254,7 +254,7 @@ func environmentResource() resource {
 		{
 			name: "create", short: "Make an environment of a project", operation: "EnvironmentsService_create",
 			params: []parameter{
-				projectParam, parameter{argument: "branchName", flag: "branch", help: "the branch"}.mandatory("next"),
+				projectParam, branchParam.mandatory("next"),
 				parameter{
 					argument: "environmentType", flag: "type", help: "what kind it is",
 					choices: []string{"production", "preview"},
@@ -273,17 +273,17 @@ func variableResource() resource {
 		}, verbs: []verb{
 			{
 				name: "list", short: "List the variables of a branch", operation: "VariablesService_list",
-				params:  []parameter{projectParam, branchParam},
+				params:  []parameter{projectParam, branchParam.withDefault(defaultBranch)},
 				columns: columns{"name", "value", "isSecret", "updatedOn"},
 				empty:   "There are none: `gatewright variable set` makes one.",
 			},
 			{
 				name: "get", short: "Show a variable; the value of a secret is never shown", operation: "VariablesService_read",
-				params: []parameter{variable, projectParam, branchParam},
+				params: []parameter{variable, projectParam, branchParam.withDefault(defaultBranch)},
 			},
 			{
 				name: "delete", short: "Delete a variable", operation: "VariablesService_delete",
-				params: []parameter{variable, projectParam, branchParam},
+				params: []parameter{variable, projectParam, branchParam.withDefault(defaultBranch)},
 				long:   "Deployments keep it until they are built again.", deletes: &deletion{kind: "variable"},
 			},
 		},
