@@ -61,6 +61,7 @@ func TestEmptyFlagIsRefused(t *testing.T) {
 		{[]string{"deploy", "shop", "--branch", "main", "--project="}, "--project"},
 		{[]string{"init", "new", "--upstream", ""}, "--upstream"},
 		{[]string{"init", "new", "--from", ""}, "--from"},
+		{[]string{"init", "new", "--from", "x", "--server-variable", "a=b", "--server-variable", ""}, "--server-variable"},
 		{[]string{"validate", "shop", "--env-file", ""}, "--env-file"},
 		{[]string{"whoami", "--profile", ""}, "--profile"},
 		{[]string{"whoami", "--url", ""}, "--url"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,34 +20,69 @@ import (
 
 func (a *App) initCommand() *cobra.Command {
 	var from, upstream string
+	var variables []string
 	c := a.localCommand(&cobra.Command{
 		Use: "init FOLDER", Short: "Make a project's folder, of a template or of an OpenAPI file", GroupID: groupProjects,
 		Long: "Make a project's folder, of a template or of an OpenAPI file: nothing is sent, and no key is needed.\n\n" +
-			"With --from each operation of a description in OpenAPI 3, JSON or YAML, becomes a route that forwards to the " +
-			"upstream: that of --upstream, or the\n" +
-			"description's first server. Nothing that is there is written over.",
-		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml",
-		Args:    cobra.ExactArgs(1),
+			"With --from each operation of a description in OpenAPI 3 or Swagger 2.0, JSON or YAML, becomes a route that " +
+			"forwards to its server: the first of\n" +
+			"the operation's, the path's or the description's servers. --upstream replaces the description's absolute " +
+			"servers, and relative servers are resolved\n" +
+			"against it. It does not replace absolute servers of paths and operations. Nothing that is there is written over.",
+		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml\n" +
+			"  gatewright init shop --from openapi.yaml --server-variable region=eu",
+		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, s *session, args []string) error {
 		files, err := scaffold.TemplateFiles(upstream)
-		if err == nil && from != "" {
-			var text []byte
-			if text, err = (&flagReader{in: a.stdin(ctx)}).readFile("from", from); err == nil {
-				files[scaffold.RoutesFile], _, err = scaffold.AddRoutes(text, upstream)
-			}
-			delete(files, scaffold.PoliciesFile) // the routes that AddRoutes adds have no policies
-		}
 		if err != nil {
 			return err
+		}
+		switch {
+		case from != "":
+			var routes scaffold.Routes
+			if routes, err = a.routesFrom(ctx, from, upstream, variables); err != nil {
+				return err
+			}
+			files[scaffold.RoutesFile] = routes.Text
+			for _, note := range routes.Notes {
+				s.out.Infof("%s", note)
+			}
+			delete(files, scaffold.PoliciesFile) // the routes that AddRoutes adds have no policies
+		case len(variables) > 0:
+			return exit.WithCode(exit.Usage, errors.New("--server-variable has an effect only with --from, whose servers have "+
+				"variables"))
 		}
 		if err := scaffold.WriteFiles(args[0], files); err != nil {
 			return err
 		}
 		return s.reportCreated(ctx, args[0], files)
 	})
-	c.Flags().StringVar(&from, "from", "", "a `FILE` with a description in OpenAPI 3, - for stdin")
+	c.Flags().StringVar(&from, "from", "", "a `FILE` with a description in OpenAPI 3 or Swagger 2.0, - for stdin")
 	c.Flags().StringVar(&upstream, "upstream", "", "the `URL` that routes forward to")
+	c.Flags().StringArrayVar(&variables, "server-variable", nil,
+		"`NAME=VALUE`: a variable of the description's servers; its default without it; once for each")
 	return c
+}
+
+// routesFrom returns the routes for the description in a file, or in stdin. variables are NAME=VALUE.
+func (a *App) routesFrom(ctx context.Context, from, upstream string, variables []string) (scaffold.Routes, error) {
+	o := scaffold.Options{Upstream: upstream, ServerVariables: map[string]string{}}
+	for _, text := range variables {
+		name, value, ok := strings.Cut(text, "=")
+		if _, duplicate := o.ServerVariables[name]; !ok || name == "" || duplicate {
+			return scaffold.Routes{}, exit.WithCode(exit.Usage, errors.New("--server-variable takes NAME=VALUE, each name once"))
+		}
+		o.ServerVariables[name] = value
+	}
+	text, err := (&flagReader{in: a.stdin(ctx)}).readBytes("from", from, scaffold.MaxBytes())
+	if err != nil {
+		return scaffold.Routes{}, err
+	}
+	routes, err := scaffold.AddRoutes(text, o)
+	if err != nil {
+		return scaffold.Routes{}, fmt.Errorf("--from %s: %w", from, err)
+	}
+	return routes, nil
 }
 
 // reportCreated reports the problems that a deploy of the created files would report. If there are errors among them,

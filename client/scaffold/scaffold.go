@@ -4,8 +4,9 @@
 // It does not check the project (package validate) and sends nothing. It overwrites no file: it creates all files, or
 // none.
 //
-// Read scaffold.go first, then describe.go, which reads descriptions. The files of the template are in the folder
-// template.
+// Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go and yaml.go read descriptions,
+// servers.go chooses the servers to which routes forward, and pathitems.go writes out references between paths. The files
+// of the template are in the folder template.
 package scaffold
 
 import (

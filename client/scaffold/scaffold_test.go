@@ -72,7 +72,7 @@ const sampleDescription = `
 # an API
 openapi: 3.0.3
 info: {title: Shop, version: "1.10", x-number: 1.50}
-servers: [{url: "/v1"}, {url: "https://{region}.example.com"}, {url: https://shop.example.com/v1/}]
+servers: [{url: "/v1"}, {url: "ftp://shop.example.com"}, {url: https://shop.example.com/v1/}]
 x-any: &any [1, 0x10, null, true, "yes"]
 paths:
   x-more: *any
@@ -87,9 +87,10 @@ paths:
 
 func TestAddRoutes(t *testing.T) {
 	t.Parallel()
-	text, routes, err := scaffold.AddRoutes([]byte(sampleDescription), "")
-	if err != nil || routes != 3 {
-		t.Fatalf("AddRoutes() = %d routes, %v, want 3", routes, err)
+	routes, err := scaffold.AddRoutes([]byte(sampleDescription), scaffold.Options{})
+	text := routes.Text
+	if err != nil || routes.Added != 3 {
+		t.Fatalf("AddRoutes() = %d routes, %v, want 3", routes.Added, err)
 	}
 	for _, want := range []string{
 		`"x-number": 1.50`, `"version": "1.10"`, `"openapi": "3.0.3"`,
@@ -107,9 +108,12 @@ func TestAddRoutes(t *testing.T) {
 	all[scaffold.RoutesFile] = text
 	delete(all, scaffold.PoliciesFile)
 	checkValid(t, all)
-	withUpstream, upstreamRoutes, err := scaffold.AddRoutes([]byte(sampleDescription), "https://mine.example.com")
-	if err != nil || upstreamRoutes != 3 || strings.Count(string(withUpstream), "https://mine.example.com") != 3 {
-		t.Errorf("AddRoutes() with an upstream = %d routes, %v, %s, want 3 routes to it", upstreamRoutes, err, withUpstream)
+	withUpstream, err := scaffold.AddRoutes([]byte(sampleDescription),
+		scaffold.Options{Upstream: "https://mine.example.com"})
+	if err != nil || withUpstream.Added != 3 ||
+		strings.Count(string(withUpstream.Text), `"https://mine.example.com/v1"`) != 3 {
+		t.Errorf("AddRoutes() with an upstream = %d routes, %v, %s, want 3 routes to it", withUpstream.Added, err,
+			withUpstream.Text)
 	}
 	// The member info must have the same values as in the YAML description.
 	var before, after map[string]any
@@ -140,8 +144,9 @@ func TestInvalidDescriptionIsRefused(t *testing.T) {
 		"list as a member's name": "openapi: 3.1.0\n? [a]\n: b\n",
 		"no server":               `{"openapi": "3.1.0", "servers": [{"url": "/v1"}], "paths": {"/a": {"get": {}}}}`,
 	} {
-		if got, _, err := scaffold.AddRoutes([]byte(text), ""); err == nil || got != nil || exit.CodeOf(err) == exit.Failure {
-			t.Errorf("%s: AddRoutes() = %.100s, %v, want no text and another code than %d", name, got, err, exit.Failure)
+		got, err := scaffold.AddRoutes([]byte(text), scaffold.Options{})
+		if err == nil || got.Text != nil || exit.CodeOf(err) == exit.Failure {
+			t.Errorf("%s: AddRoutes() = %.100s, %v, want no text and another code than %d", name, got.Text, err, exit.Failure)
 		}
 	}
 }
