@@ -71,13 +71,21 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	if err != nil {
 		return Routes{}, fmt.Errorf("the description is no object: %w", err)
 	}
+	var notes []string
+	if swaggerVersion(root) != "" {
+		if root, notes, err = fromSwagger(root); err != nil {
+			return Routes{}, err
+		}
+		d.line = func(string) int { return 0 } // pointers lead into the converted description
+	}
 	version := stringValue(memberValue(root, "openapi"))
 	if !strings.HasPrefix(version, "3.") {
-		return Routes{}, errors.New("it is no description in OpenAPI 3: its member openapi has to say so, such as 3.1.0")
+		return Routes{}, errors.New("it is no description in OpenAPI 3 or Swagger 2.0: its member openapi has to say so, " +
+			"such as 3.1.0")
 	}
 	r := &router{
 		document: d, version: version, targets: targets{root, map[jsontext.Pointer]map[string]jsontext.Value{}},
-		operationIDs: map[string]bool{},
+		operationIDs: map[string]bool{}, notes: notes,
 		servers: servers{
 			document: d, upstream: o.Upstream, variables: o.ServerVariables, used: map[string]bool{},
 			lists: map[string]*serverList{},

@@ -5,8 +5,8 @@
 // none.
 //
 // Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go and yaml.go read descriptions,
-// servers.go chooses the servers to which routes forward, and pathitems.go writes out references between paths. The files
-// of the template are in the folder template.
+// swagger.go converts Swagger 2.0, servers.go chooses the servers to which routes forward, and pathitems.go writes out
+// references between paths. The files of the template are in the folder template.
 package scaffold
 
 import (

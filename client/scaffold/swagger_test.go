@@ -1,0 +1,162 @@
+package scaffold_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/client/scaffold"
+)
+
+const sampleSwagger = `
+swagger: 2.0
+info: {title: Shop, version: "1"}
+host: shop.example.com
+basePath: /v1
+schemes: [wss, https]
+produces: [application/xml]
+securityDefinitions: {key: {type: apiKey, in: header, name: X-Key}, basic: {type: basic}}
+parameters: {page: {name: page, in: query, type: integer, minimum: 1}}
+definitions: {Item: {type: object, required: [id], properties: {id: {type: string}}}}
+paths:
+  /z/{id}:
+    parameters: [{name: id, in: path, required: true, type: string}]
+    get:
+      parameters:
+        - {$ref: '#/parameters/page'}
+        - {name: csv, in: query, type: array, items: {type: string}, allowEmptyValue: true}
+        - {name: multi, in: query, type: array, items: {type: string}, collectionFormat: multi}
+        - {name: pipes, in: query, type: array, items: {type: string}, collectionFormat: pipes}
+        - {name: tsv, in: query, type: array, items: {type: string}, collectionFormat: tsv}
+      responses:
+        200: {description: An item, schema: {$ref: '#/definitions/Item'}, examples: {application/xml: <a/>}}
+  /a:
+    post:
+      schemes: [http]
+      parameters: [{name: item, in: body, schema: {$ref: '#/definitions/Item'}}]
+      responses: {201: {description: Made}}
+  /m:
+    post:
+      parameters:
+        - {name: tags, in: formData, type: array, items: {type: string}, allowEmptyValue: true}
+      responses: {default: {description: Done}}
+`
+
+// TestSwaggerIsConverted checks the conversion of a description in Swagger 2.0: the order of paths, servers, media
+// types, styles, and what it reports as left out. It also validates the created project.
+func TestSwaggerIsConverted(t *testing.T) {
+	t.Parallel()
+	got, err := scaffold.AddRoutes([]byte(sampleSwagger), scaffold.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantURLs := map[string]string{}
+	for _, route := range []string{"get /z/{id}", "post /a", "post /m"} {
+		wantURLs[route] = "https://shop.example.com/v1"
+	}
+	if urls := baseURLs(t, got.Text); !maps.Equal(urls, wantURLs) {
+		t.Errorf("AddRoutes() forwards to %v, want %v", urls, wantURLs)
+	}
+	text := string(got.Text)
+	if z, a, m := strings.Index(text, `"/z/{id}"`), strings.Index(text, `"/a"`), strings.Index(text, `"/m"`); z < 0 ||
+		a < z || m < a {
+		t.Errorf("AddRoutes() has the paths /z/{id}, /a and /m at %d, %d and %d, want their order", z, a, m)
+	}
+	wantNotes := []string{
+		"/servers has 2 servers: routes forward to https://shop.example.com/v1, and not to wss://shop.example.com/v1",
+		"the description was converted from Swagger 2.0 to OpenAPI 3.0",
+		"the conversion from Swagger 2.0 leaves out allowEmptyValue, places: 1",
+		"the conversion from Swagger 2.0 leaves out collectionFormat, places: 1",
+		"the conversion from Swagger 2.0 leaves out examples, places: 1",
+		"the conversion from Swagger 2.0 leaves out schemes of an operation, places: 1",
+	}
+	if !slices.Equal(got.Notes, wantNotes) {
+		t.Errorf("AddRoutes() notes = %q, want %q", got.Notes, wantNotes)
+	}
+	var document map[string]any
+	if err := json.Unmarshal(got.Text, &document); err != nil {
+		t.Fatal(err)
+	}
+	for pointer, want := range map[string]any{
+		"openapi": "3.0.3",
+		"paths//z/{id}/get/responses/200/content/application~xml/schema/$ref": "#/components/schemas/Item",
+		"paths//a/post/requestBody/content/application~json/schema/$ref":      "#/components/schemas/Item",
+		"paths//m/post/requestBody/content/application~x-www-form-urlencoded/encoding/tags": map[string]any{
+			"style": "form", "explode": false,
+		},
+		"components/securitySchemes/key/in":       "header",
+		"components/securitySchemes/basic/scheme": "basic",
+		"components/parameters/page/schema":       map[string]any{"type": "integer", "minimum": 1.0},
+	} {
+		if value := at(document, pointer); !reflect.DeepEqual(value, want) {
+			t.Errorf("AddRoutes(): %s = %v, want %v", pointer, value, want)
+		}
+	}
+	parameters, _ := at(document, "paths//z/{id}/get/parameters").([]any)
+	wantStyles := map[string]string{
+		"csv": "form false", "multi": "form true", "pipes": "pipeDelimited false", "tsv": "<nil> <nil>",
+	}
+	styles := map[string]string{}
+	for _, p := range parameters {
+		if p, _ := p.(map[string]any); p["name"] != nil {
+			styles[fmt.Sprint(p["name"])] = fmt.Sprint(p["style"], " ", p["explode"])
+		}
+	}
+	if !maps.Equal(styles, wantStyles) {
+		t.Errorf("AddRoutes(): styles = %v, want %v", styles, wantStyles)
+	}
+	all := templateFiles(t, "")
+	all[scaffold.RoutesFile] = got.Text
+	delete(all, scaffold.PoliciesFile)
+	checkValid(t, all)
+}
+
+// at returns the value at a path of names in a document. Names are separated by slashes, after which a path of the
+// description begins with one more. A tilde in a name stands for a slash.
+func at(value any, path string) any {
+	rest := strings.ReplaceAll(path, "//", "/\x00")
+	rest = strings.ReplaceAll(rest, "/{id}", "\x00{id}")
+	for name := range strings.SplitSeq(rest, "/") {
+		object, _ := value.(map[string]any)
+		value = object[strings.ReplaceAll(strings.ReplaceAll(name, "\x00", "/"), "~", "/")]
+	}
+	return value
+}
+
+// TestSwaggerWithoutHost checks that the base path of a description without a host is resolved against the upstream.
+func TestSwaggerWithoutHost(t *testing.T) {
+	t.Parallel()
+	const text = `{"swagger": "2.0", "info": {"title": "t", "version": "1"}, "basePath": "/v1", "paths": {"/a": {"get": ` +
+		`{"responses": {"default": {"description": "d"}}}}}}`
+	got, err := scaffold.AddRoutes([]byte(text), scaffold.Options{Upstream: "https://mine.example.com"})
+	if urls := baseURLs(t, got.Text); err != nil || urls["get /a"] != "https://mine.example.com/v1" {
+		t.Errorf("AddRoutes() with an upstream forwards to %v, %v, want https://mine.example.com/v1", urls, err)
+	}
+	if _, err := scaffold.AddRoutes([]byte(text), scaffold.Options{}); exit.CodeOf(err) != exit.Usage ||
+		!strings.Contains(fmt.Sprint(err), "--upstream") {
+		t.Errorf("AddRoutes() without an upstream = %v, want code %d and --upstream", err, exit.Usage)
+	}
+}
+
+// TestInvalidSwaggerIsRefused checks that descriptions that the library cannot convert, or for which it panics, are an
+// error.
+func TestInvalidSwaggerIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{"swagger": "2.0"}`, `{"swagger": "2.0", "paths": []}`, `{"swagger": "2.0", "paths": {"/a": null}}`,
+		`{"swagger": "2.0", "host": "a/b", "paths": {"/a": {"get": {"responses": {}}}}}`,
+		`{"swagger": "2.0", "paths": {"/a": {"get": {"parameters": [null], "responses": {}}}}}`,
+		`{"swagger": "2.0", "paths": {"/a": {"get": {"responses": {"200": {"$ref": "#/responses/none"}}}}}}`,
+		`{"swagger": "2.0", "paths": {"/a": {"get": {"responses": {"200": {"schema": {"$ref": "other.json"}}}}}}}`,
+	} {
+		got, err := scaffold.AddRoutes([]byte(text), scaffold.Options{Upstream: "https://mine.example.com"})
+		if exit.CodeOf(err) != exit.Invalid || got.Text != nil {
+			t.Errorf("AddRoutes(%s) = %s, %v, want no text and code %d", text, got.Text, err, exit.Invalid)
+		}
+	}
+}
