@@ -4,8 +4,8 @@
 // It writes local problems and problems of a remote build in the same form. The caller provides the content of the
 // files (Source). A project's text cannot control a terminal, or the log of a pipeline.
 //
-// It does not find problems (package validate and the builder do). Read report.go first. excerpt.go writes the
-// excerpts. annotations.go and sarif.go are for programs.
+// It does not find problems (package validate and the builder do). Read report.go first. order.go sorts problems.
+// excerpt.go writes the excerpts. annotations.go and sarif.go are for programs.
 package report
 
 import (
@@ -104,13 +104,13 @@ func (f finding) level() string {
 	return "warning"
 }
 
-// all returns the problems, errors first.
+// all returns the problems, errors first, each in the order of files and lines.
 func (r Report) all() []finding {
 	out := make([]finding, 0, len(r.Errors)+len(r.Warnings))
-	for _, p := range r.Errors {
+	for _, p := range sorted(r.Errors) {
 		out = append(out, finding{p, true})
 	}
-	for _, p := range r.Warnings {
+	for _, p := range sorted(r.Warnings) {
 		out = append(out, finding{p, false})
 	}
 	return out

@@ -48,7 +48,7 @@ func TestTextShowsPositions(t *testing.T) {
 		},
 		Warnings: []project.Problem{
 			{File: "gatewright.jsonc", Line: 1, Column: 2, Message: "At the end."},
-			{File: "a\nb", Message: "No place."},
+			{File: "z\nb", Message: "No place."},
 		},
 		Source: FromFiles(files),
 	}
@@ -68,7 +68,7 @@ unknown:1:1: error: A file that is not there.
 gatewright.jsonc:1:2: warning: At the end.
     1 | {
       |  ^
-a\nb: warning: No place.
+z\nb: warning: No place.
 `
 	want = strings.ReplaceAll(want, "éx", "e\u0301x") // the file has a combining mark
 	if got := render(t, r, false, false); got != want {

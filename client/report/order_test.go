@@ -1,0 +1,70 @@
+package report_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/client/report"
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// TestReportIsInOrderOfLines checks that errors, and after them warnings, are in the order of files and lines. A build
+// sorts them by their pointers.
+func TestReportIsInOrderOfLines(t *testing.T) {
+	t.Parallel()
+	problems := func(names ...string) (all []project.Problem) {
+		for _, name := range names {
+			file, rest, _ := strings.Cut(name, ":")
+			all = append(all, project.Problem{
+				File: file, Line: len(rest), Column: strings.IndexByte(rest, 'x') + 1, Message: name,
+			})
+		}
+		return all
+	}
+	r := report.Report{
+		Errors:   problems(":", "b:yyx", "b:x", "a:xyyyyyyyyyyy", "b:yxy", "a:", ":x"),
+		Warnings: problems("b:", "a:x"),
+	}
+	before := slices.Clone(r.Errors)
+	var text strings.Builder
+	if err := r.Text(&text, false, false); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(text.String()) {
+		got = append(got, strings.TrimSuffix(line[strings.LastIndex(line, " ")+1:], "\n"))
+	}
+	want := []string{":", "a:", "a:xyyyyyyyyyyy", "b:x", "b:yxy", "b:yyx", ":x", "a:x", "b:"}
+	if !slices.Equal(got, want) {
+		t.Errorf("Text() has the problems %q, want %q", got, want)
+	}
+	if !slices.Equal(r.Errors, before) {
+		t.Errorf("after Text(), Errors = %v, want %v", r.Errors, before)
+	}
+}
+
+// TestUnsetVariableIsReportedOnce checks that the problems of a variable without a value become one, at the first
+// place.
+func TestUnsetVariableIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	problem := func(line int, unset, message string) project.Problem {
+		return project.Problem{File: "a", Line: line, Unset: unset, Message: message}
+	}
+	got := report.MergeUnset([]project.Problem{
+		problem(9, "UP", "Third."), problem(3, "UP", "First."), problem(5, "", "Same."), problem(4, "", "Same."),
+		problem(7, "UP", "Second."), problem(6, "OTHER", "Other."), problem(8, "OTHER", "Other."),
+		problem(1, "ONCE", "Once."),
+	})
+	want := []project.Problem{
+		problem(1, "ONCE", "Once."), problem(3, "UP", "First. UP is used at 2 other places, too."),
+		problem(4, "", "Same."), problem(5, "", "Same."), problem(6, "OTHER", "Other. OTHER is used at 1 other place, too."),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("MergeUnset() = %v, want %v", got, want)
+	}
+	if got := report.MergeUnset(nil); got == nil || len(got) != 0 {
+		t.Errorf("MergeUnset(nil) = %v, want an empty list", got)
+	}
+}
