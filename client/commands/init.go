@@ -28,7 +28,9 @@ func (a *App) initCommand() *cobra.Command {
 			"forwards to its server: the first of\n" +
 			"the operation's, the path's or the description's servers. --upstream replaces the description's absolute " +
 			"servers, and relative servers are resolved\n" +
-			"against it. It does not replace absolute servers of paths and operations. Nothing that is there is written over.",
+			"against it. It does not replace absolute servers of paths and operations. Security schemes become policies where a " +
+			"policy implements them, and the\n" +
+			"operations that nobody protects are printed. Nothing that is there is written over.",
 		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml\n" +
 			"  gatewright init shop --from openapi.yaml --server-variable region=eu",
 		Args: cobra.ExactArgs(1),
@@ -43,11 +45,10 @@ func (a *App) initCommand() *cobra.Command {
 			if routes, err = a.routesFrom(ctx, from, upstream, variables); err != nil {
 				return err
 			}
-			files[scaffold.RoutesFile] = routes.Text
-			for _, note := range routes.Notes {
+			scaffold.UseDescription(files, routes)
+			for _, note := range slices.Concat(routes.Notes, routes.SecurityNotes) {
 				s.out.Infof("%s", note)
 			}
-			delete(files, scaffold.PoliciesFile) // the routes that AddRoutes adds have no policies
 		case len(variables) > 0:
 			return exit.WithCode(exit.Usage, errors.New("--server-variable has an effect only with --from, whose servers have "+
 				"variables"))

@@ -38,14 +38,21 @@ type Routes struct {
 	Text []byte
 	// Added is the number of operations that have become routes.
 	Added int
+	// Policies is the file of the policies that implement the description's security schemes, nil if it needs none.
+	Policies []byte
+	// IsSecured reports whether policies implement the security requirements of all operations that have become routes.
+	IsSecured bool
 	// Notes are sentences for the user: which server was chosen, and what a conversion has left out.
 	Notes []string
+	// SecurityNotes are sentences about the operations that nobody protects.
+	SecurityNotes []string
 }
 
 // AddRoutes adds routes to a description of an API (OpenAPI 3 or Swagger 2.0, in JSON or YAML): each operation without
 // a route gets a route that forwards to the operation's path at its server. All other members keep their order, and
 // numbers keep their digits, except in a description in Swagger 2.0, which is converted to OpenAPI 3.0. A path that
-// refers to another path item of the description gets the operations of this item.
+// refers to another path item of the description gets the operations of this item. Security schemes get the names of
+// the policies that implement them (Routes.Policies).
 func AddRoutes(description []byte, o Options) (Routes, error) {
 	if o.Upstream != "" {
 		if err := checkUpstream(o.Upstream); err != nil {
@@ -91,6 +98,7 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 			lists: map[string]*serverList{},
 		},
 	}
+	r.security = readSchemeSecurity(&r.targets)
 	for i, m := range root {
 		if m.name == "paths" {
 			if root[i].value, err = r.paths(m.value); err != nil {
@@ -104,8 +112,15 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	if err := r.servers.checkVariables(); err != nil {
 		return Routes{}, err
 	}
-	text, err := indented(root)
-	return Routes{Text: text, Added: r.added, Notes: append(r.servers.notes(), r.notes...)}, err
+	policies, err := r.security.policiesFile()
+	if err != nil {
+		return Routes{}, err
+	}
+	text, err := indented(r.security.setPolicyNames(root))
+	return Routes{
+		Text: text, Added: r.added, Policies: policies, IsSecured: len(r.security.unprotected) == 0,
+		Notes: append(r.servers.notes(), r.notes...), SecurityNotes: r.security.notes(r.added),
+	}, err
 }
 
 // indented returns the description with indentation, or without if it would otherwise be too large for a build.
@@ -131,6 +146,7 @@ type router struct {
 	version  string
 	targets  targets
 	servers  servers
+	security *schemeSecurity
 	// operationIDs are the ids of operations, which are unique.
 	operationIDs map[string]bool
 	added, size  int
@@ -234,8 +250,24 @@ func (r *router) operation(
 		return nil, err
 	}
 	r.added++
-	route := jsontext.Value(
-		`{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":` +
-			string(quote(address)) + `}}}`)
-	return writeObject(append(operation, member{routeMember, route})), nil
+	route := `{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":` +
+		string(quote(address)) + `}}`
+	if policies := r.security.inbound(operation, title(at)); len(policies) > 0 {
+		route += `,"policies":{"inbound":[`
+		for i, name := range policies {
+			if i > 0 {
+				route += ","
+			}
+			route += string(quote(name))
+		}
+		route += `]}`
+	}
+	return writeObject(append(operation, member{routeMember, jsontext.Value(route + "}")})), nil
+}
+
+// title returns the method and the path of the operation at a pointer, such as GET /items.
+func title(at string) string {
+	pointer := jsontext.Pointer(at)
+	tokens := slices.Collect(pointer.Tokens())
+	return strings.ToUpper(pointer.LastToken()) + " " + tokens[1]
 }

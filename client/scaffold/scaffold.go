@@ -5,8 +5,8 @@
 // none.
 //
 // Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go and yaml.go read descriptions,
-// swagger.go converts Swagger 2.0, servers.go chooses the servers to which routes forward, and pathitems.go writes out
-// references between paths. The files of the template are in the folder template.
+// swagger.go converts Swagger 2.0, servers.go chooses the servers to which routes forward, security.go maps security
+// schemes to policies, and pathitems.go writes out references between paths. The files of the template are in the folder template.
 package scaffold
 
 import (
@@ -34,6 +34,8 @@ var template embed.FS
 const (
 	RoutesFile   = "config/routes.oas.json"
 	PoliciesFile = "config/policies.json"
+
+	settingsFile = "gatewright.jsonc"
 )
 
 // DefaultUpstream is the upstream in a template if the user does not specify one.
@@ -65,6 +67,24 @@ func TemplateFiles(upstream string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("read the template: %w", err)
 	}
 	return all, nil
+}
+
+// UseDescription replaces the routes and policies of the template by those of a description. It also sets the setting
+// security: the build refuses operations that are open although the description requires authentication, unless there
+// are such operations already.
+func UseDescription(files map[string][]byte, routes Routes) {
+	files[RoutesFile] = routes.Text
+	delete(files, PoliciesFile)
+	if routes.Policies != nil {
+		files[PoliciesFile] = routes.Policies
+	}
+	setting := "reported"
+	if routes.IsSecured {
+		setting = "enforced"
+	}
+	before, _, _ := strings.Cut(string(files[settingsFile]), "\n}")
+	files[settingsFile] = []byte(before + "\n  // What the build does with an operation that is open although the description " +
+		"requires authentication:\n  // \"enforced\" refuses it, \"reported\" warns.\n  \"security\": \"" + setting + "\",\n}\n")
 }
 
 // checkUpstream returns an error for an address to which routes cannot forward.

@@ -1,0 +1,185 @@
+package scaffold_test
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatewright/gatewright/client/folder"
+	"github.com/gatewright/gatewright/client/scaffold"
+	"github.com/gatewright/gatewright/client/validate"
+)
+
+// securedDescription returns a description with the security schemes key, token, login and certificate. Its operations
+// have the given security requirements, "" for none, by their paths.
+func securedDescription(global string, required map[string]string) string {
+	paths := map[string]any{}
+	for path, text := range required {
+		operation := map[string]any{"responses": map[string]any{"200": map[string]any{"description": "OK"}}}
+		if text != "" {
+			operation["security"] = json.RawMessage(text)
+		}
+		paths[path] = map[string]any{"get": operation}
+	}
+	document := map[string]any{
+		"openapi": "3.1.0", "info": map[string]any{"title": "Secured", "version": "1"}, "paths": paths,
+		"servers": []any{map[string]any{"url": "https://upstream.example.com"}},
+		"components": map[string]any{"securitySchemes": map[string]any{
+			"key":         map[string]any{"type": "apiKey", "in": "header", "name": "X-Key"},
+			"token":       map[string]any{"type": "http", "scheme": "Bearer"},
+			"login":       map[string]any{"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+			"certificate": map[string]any{"type": "mutualTLS"},
+		}},
+	}
+	if global != "" {
+		document["security"] = json.RawMessage(global)
+	}
+	text, _ := json.Marshal(document) // no error: the values are texts, maps and valid JSON
+	return string(text)
+}
+
+// TestSecurityBecomesPolicies checks the policies and the setting for security requirements, and that the build then
+// warns of exactly those operations that no policy protects.
+func TestSecurityBecomesPolicies(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		global      string
+		required    map[string]string
+		policies    []string // by name
+		setting     string
+		unprotected []string // pointers of the build's warnings
+		notes       []string
+	}{
+		"nothing required": {
+			required: map[string]string{"/a": ""}, setting: "enforced",
+			notes: []string{"the description requires no authentication: everybody may call each operation"},
+		},
+		"for all operations": {
+			global: `[{"key":[]}]`, required: map[string]string{"/a": "", "/b": ""}, policies: []string{"key"},
+			setting: "enforced",
+		},
+		"except one": {
+			global: `[{"key":[]}]`, required: map[string]string{"/a": "", "/b": "[]"}, policies: []string{"key"},
+			setting: "enforced",
+			notes:   []string{"everybody may call GET /b: the description requires no authentication there"},
+		},
+		"optional": {
+			global: `[{"key":[]},{}]`, required: map[string]string{"/a": "", "/b": `[{"key":[]}]`},
+			policies: []string{"key"}, setting: "enforced",
+			notes: []string{"everybody may call GET /a: the description requires no authentication there"},
+		},
+		"one of two": {
+			global: `[{"login":[]},{"token":[]}]`, required: map[string]string{"/a": ""}, policies: []string{"token"},
+			setting: "enforced",
+		},
+		"two together": {
+			global: `[{"certificate":[],"key":[]}]`, required: map[string]string{"/a": ""},
+			policies: []string{"certificate", "key"}, setting: "enforced",
+		},
+		"no policy for the scheme": {
+			required: map[string]string{"/a": `[{"login":[]}]`, "/b": `[{"key":[]}]`}, policies: []string{"key"},
+			setting: "reported", unprotected: []string{"/paths/~1a/get/security"},
+			notes: []string{
+				"nobody protects GET /a, although the description requires authentication: no policy implements it",
+			},
+		},
+		"scopes": {
+			required: map[string]string{"/a": `[{"key":["read"]}]`}, setting: "reported",
+			unprotected: []string{"/paths/~1a/get/security"},
+			notes: []string{
+				"nobody protects GET /a, although the description requires authentication: no policy implements it",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			routes, err := scaffold.AddRoutes([]byte(securedDescription(test.global, test.required)), scaffold.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(routes.SecurityNotes, test.notes) {
+				t.Errorf("AddRoutes(): security notes = %q, want %q", routes.SecurityNotes, test.notes)
+			}
+			files := templateFiles(t, "")
+			scaffold.UseDescription(files, routes)
+			if want := `"security": "` + test.setting + `"`; !strings.Contains(string(files["gatewright.jsonc"]), want) {
+				t.Errorf("gatewright.jsonc = %s, want %s in it", files["gatewright.jsonc"], want)
+			}
+			var declared struct{ Policies []struct{ Name string } }
+			if text, ok := files[scaffold.PoliciesFile]; ok {
+				if err := json.Unmarshal(text, &declared); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var policies []string
+			for _, p := range declared.Policies {
+				policies = append(policies, p.Name)
+			}
+			if !slices.Equal(policies, test.policies) {
+				t.Errorf("policies = %q, want %q", policies, test.policies)
+			}
+			dir := filepath.Join(t.TempDir(), "new")
+			if err := scaffold.WriteFiles(dir, files); err != nil {
+				t.Fatal(err)
+			}
+			p, err := folder.Open(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := validate.New().Folder(t.Context(), p, validate.Options{})
+			if err != nil || len(result.Errors) > 0 {
+				t.Fatalf("Folder() = errors %v, %v, want none", result.Errors, err)
+			}
+			warned := map[string]bool{}
+			for _, w := range result.Warnings {
+				warned[w.Path] = true
+			}
+			if got := slices.Sorted(maps.Keys(warned)); !slices.Equal(got, test.unprotected) {
+				t.Errorf("Folder() warns of %v (%v), want %v", got, result.Warnings, test.unprotected)
+			}
+		})
+	}
+}
+
+// TestPolicyNamesOfDescription checks that security schemes keep the names of policies that the project has, and lose
+// other names.
+func TestPolicyNamesOfDescription(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer(`"mutualTLS"`, `"mutualTLS","x-gateway-policy":"clients"`,
+		`"JWT"`, `"JWT","x-gateway-policy":"elsewhere"`).Replace(
+		securedDescription("", map[string]string{"/a": `[{"certificate":[]}]`}))
+	routes, err := scaffold.AddRoutes([]byte(text), scaffold.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"x-gateway-policy is left out, because the project does not have its policy: login"}
+	if !slices.Equal(routes.SecurityNotes, want) {
+		t.Errorf("AddRoutes(): security notes = %q, want %q", routes.SecurityNotes, want)
+	}
+	if !strings.Contains(string(routes.Text), `"x-gateway-policy": "clients"`) ||
+		strings.Contains(string(routes.Text), "elsewhere") ||
+		!strings.Contains(string(routes.Policies), `"name": "clients"`) {
+		t.Errorf("AddRoutes() = %s with the policies %s, want the policy clients and not elsewhere", routes.Text,
+			routes.Policies)
+	}
+}
+
+// TestManyUnprotectedOperationsAreCounted checks that a note does not name a large number of operations.
+func TestManyUnprotectedOperationsAreCounted(t *testing.T) {
+	t.Parallel()
+	required := map[string]string{}
+	for _, letter := range "abcdefghijklmn" {
+		required["/"+string(letter)] = `[{"login":[]}]`
+	}
+	routes, err := scaffold.AddRoutes([]byte(securedDescription("", required)), scaffold.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "GET /j and 4 more, although"
+	if len(routes.SecurityNotes) != 1 || !strings.Contains(routes.SecurityNotes[0], want) {
+		t.Errorf("AddRoutes(): security notes = %q, want one with %q", routes.SecurityNotes, want)
+	}
+}
