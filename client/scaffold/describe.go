@@ -76,7 +76,7 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	}
 	root, err := readMembers(d.value)
 	if err != nil {
-		return Routes{}, fmt.Errorf("the description is no object: %w", err)
+		return Routes{}, errors.New("the description is no object: write one with openapi, info and paths")
 	}
 	var notes []string
 	if swaggerVersion(root) != "" {

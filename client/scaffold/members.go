@@ -20,7 +20,7 @@ type member struct {
 func readMembers(value jsontext.Value) ([]member, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(value))
 	if d.PeekKind() != jsontext.KindBeginObject {
-		return nil, errors.New("an object has to stand there")
+		return nil, errors.New("write an object there")
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err

@@ -41,18 +41,18 @@ func securedDescription(global string, required map[string]string) string {
 	return string(text)
 }
 
-// TestSecurityBecomesPolicies checks the policies and the setting for security requirements, and that the build then
-// warns of exactly those operations that no policy protects.
-func TestSecurityBecomesPolicies(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		global      string
-		required    map[string]string
-		policies    []string // by name
-		setting     string
-		unprotected []string // pointers of the build's warnings
-		notes       []string
-	}{
+// securityTest is a description with security requirements, and what AddRoutes and the build make of it.
+type securityTest struct {
+	global      string
+	required    map[string]string
+	policies    []string // by name
+	setting     string
+	unprotected []string // pointers of the build's warnings
+	notes       []string
+}
+
+func securityTests() map[string]securityTest {
+	return map[string]securityTest{
 		"nothing required": {
 			required: map[string]string{"/a": ""}, setting: "enforced",
 			notes: []string{"the description requires no authentication: everybody may call each operation"},
@@ -93,7 +93,14 @@ func TestSecurityBecomesPolicies(t *testing.T) {
 				"nobody protects GET /a, although the description requires authentication: no policy implements it",
 			},
 		},
-	} {
+	}
+}
+
+// TestSecurityBecomesPolicies checks the policies and the setting for security requirements, and that the build then
+// warns of exactly those operations that no policy protects.
+func TestSecurityBecomesPolicies(t *testing.T) {
+	t.Parallel()
+	for name, test := range securityTests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			routes, err := scaffold.AddRoutes([]byte(securedDescription(test.global, test.required)), scaffold.Options{})

@@ -109,6 +109,9 @@ func (s *servers) resolve(
 	if text, err = s.fillIn(text, server, at); err != nil {
 		return "", false, err
 	}
+	if strings.Contains(text, "$env(") {
+		return "", false, notForwardableError{"the gateway would replace $env(…) by a variable of the environment"}
+	}
 	if !isAbsolute(text) {
 		address, err := s.againstUpstream(text)
 		return address, false, err

@@ -191,6 +191,10 @@ func TestServersWithoutAddressAreRefused(t *testing.T) {
 			want: "it has a query or a fragment",
 		},
 		{
+			name: "a variable of the environment", document: `[{url: "https://a.example.com/$env(SECRET)"}]`,
+			want: "the gateway would replace $env(…) by a variable of the environment",
+		},
+		{
 			name: "another scheme at a path, with an upstream", document: `[{url: "https://a.example.com"}]`,
 			path: `[{url: "ftp://b.example.com"}]`, options: scaffold.Options{Upstream: "https://mine.example.com"},
 			want: `line 9 (/paths/~1p/servers/0): routes cannot forward to "ftp://b.example.com"`,
