@@ -16,8 +16,8 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/simulations"
 )
 
-// TestGitHubToolsAreValidForClients offers 500 operations of GitHub's API, lists the tools with the official client,
-// and checks that their schemas have nothing that clients or models refuse.
+// TestGitHubToolsAreValidForClients offers 500 operations of GitHub's API, whose ids have slashes. It lists the tools
+// with the official client, and checks that their names and schemas have nothing that clients or models refuse.
 func TestGitHubToolsAreValidForClients(t *testing.T) {
 	simulations.SkipUnderRace(t)
 	raw, err := os.ReadFile("../../../local/dev/node_modules/@octokit/openapi/generated/api.github.com.json")
@@ -49,10 +49,8 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 				continue
 			}
 			id, _ := operation["operationId"].(string)
-			name := strings.ReplaceAll(id, "/", "_")
 			operation["x-gateway-route"] = map[string]any{
 				"handler": handler("urlForwardHandler", map[string]any{"baseUrl": "http://127.0.0.1:9"}),
-				"mcp":     map[string]any{"name": name[max(0, len(name)-64):]},
 			}
 			if len(offered) < 500 && !strings.HasPrefix(id, "projects/") { // some operations on projects are too large
 				offered = append(offered, map[string]string{"file": file, "id": id})
@@ -82,6 +80,9 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 	}
 	bytes := 0
 	for _, tool := range tools {
+		if !propertyName.MatchString(tool.Name) {
+			t.Errorf("name of a tool = %s, want one that clients accept", tool.Name)
+		}
 		for location, value := range map[string]any{"input": tool.InputSchema, "output": tool.OutputSchema} {
 			schema, _ := value.(map[string]any)
 			if value == nil && location == "output" {
@@ -100,7 +101,7 @@ func TestGitHubToolsAreValidForClients(t *testing.T) {
 	t.Logf("%d tools with %d kB of schemas", len(tools), bytes>>10)
 }
 
-// propertyName matches the names that clients accept for arguments.
+// propertyName matches the names that clients accept for tools and arguments.
 var propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // refusedByClients returns the reasons why clients would refuse a tool's schema. isInput

@@ -21,15 +21,17 @@ func (b *siteBuilder) initMCPServers() {
 	if len(b.servers) == 0 {
 		return
 	}
-	byID := make(map[mcp.Operation]int, len(b.artifact.Routes))
+	index := make(map[mcp.Operation]int, 2*len(b.artifact.Routes))
 	for i, r := range b.artifact.Routes {
-		byID[mcp.Operation{File: r.Source.File, ID: r.OperationID}] = i
+		index[mcp.Operation{File: r.Source.File, ID: r.OperationID}] = i
+		index[mcp.Operation{File: r.Source.File, Method: r.Method, Path: r.Path}] = i
 	}
 	for _, s := range b.servers {
 		out := &b.site.routes[s.route]
 		setup := mcp.Setup{
 			Find: func(o mcp.Operation) (mcp.Offer, bool) {
-				i, ok := byID[mcp.Operation{File: strings.TrimPrefix(o.File, "./"), ID: o.ID}]
+				o.File, o.Method = strings.TrimPrefix(o.File, "./"), strings.ToUpper(o.Method)
+				i, ok := index[o]
 				if !ok || b.artifact.Routes[i].MCPOperation == nil {
 					return mcp.Offer{}, false
 				}

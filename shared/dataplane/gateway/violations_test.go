@@ -107,6 +107,7 @@ func validOptionsByType() map[string][]string {
 		"mcpServerHandler": {
 			`{"name":"Shop","version":"1","operations":[{"file":"config/routes.oas.json","id":"look"}],"debugMode":false,` +
 				`"includeOutputSchema":true,"includeStructuredContent":true}`,
+			`{"operations":[{"file":"config/routes.oas.json","method":"GET","path":"/look"}]}`,
 		},
 		"urlForwardHandler": {
 			`{"baseUrl":"https://up.example","forwardSearch":true,"followRedirects":false,"upgrades":["websocket"],` +

@@ -19,6 +19,9 @@ type document struct {
 	paths []string
 	// security is nil until the shape of the document is known to be valid.
 	security *security
+	// mappings has the names of the mapping of each discriminator, in the order of the file. The key identifies the
+	// mapping in the tree.
+	mappings map[uintptr][]string
 }
 
 // parse reads a JSON file. It reports invalid encoding, syntax errors with line and column, duplicate names in an
@@ -162,6 +165,7 @@ func (p *parser) object(depth int) (any, error) {
 				"Reading ended here. Leave out what the gateway does not need, or divide the document.")
 		}
 		p.enter(name)
+		p.noteMappingName(object, name)
 		if _, duplicate := object[name]; duplicate {
 			p.report.fail(p.file, pointer(p.at...), "This name stands twice in the same object. Remove one of them.")
 		} else if depth == 1 && p.at[0] == "paths" {

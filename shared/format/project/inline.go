@@ -9,9 +9,10 @@ import (
 // inliner converts schemas of an OpenAPI document to JSON Schema 2020-12 without references, for MCP
 // clients and the models that they use. It replaces each reference by the referenced schema. Where a
 // schema contains itself, it writes a schema that accepts anything, since the upstream validates the
-// value too. It removes keywords that do not describe a JSON value (discriminator, xml, x-…).
+// value too. It removes keywords that do not describe a JSON value (xml, x-…). It replaces a
+// schema with a discriminator and a mapping by its subtypes (subtypes.go).
 type inliner struct {
-	root any
+	doc *document
 	// isOpenAPI30 reports whether the document is OpenAPI 3.0, whose schemas have their own dialect.
 	isOpenAPI30 bool
 	// excluded is the keyword that marks properties to leave out: "readOnly" for requests, "writeOnly" for responses.
@@ -23,6 +24,17 @@ type inliner struct {
 	truncated bool
 	// depth is the number of schemas that are being inlined: the current schema and those around it.
 	depth int
+	// baseOnly leaves out all subtypes. isBase is set for a schema that stays the base type: a part of a larger
+	// object. inSubtype is set for the parts of a subtype. basePath is the reference to the base type of the
+	// current subtype, and usesBase is set when the subtype has followed it.
+	baseOnly, isBase, inSubtype bool
+	basePath                    string
+	usesBase                    bool
+	// target is the reference that the next call of inline follows, or "" for none.
+	target string
+	// expanded is set when a schema is replaced by its subtypes, and unmapped
+	// when a mapping names a schema that does not exist.
+	expanded, unmapped bool
 }
 
 // schemaError is a mistake in a schema that a tool needs, as a message for the author.
@@ -75,6 +87,8 @@ func (in *inliner) spend(bytes int) error {
 
 // inline returns a schema without its references. The result is a map or a bool.
 func (in *inliner) inline(value any) (any, error) {
+	path := in.target
+	in.target = ""
 	object, ok := value.(map[string]any)
 	if !ok {
 		allow, _ := value.(bool)
@@ -94,6 +108,9 @@ func (in *inliner) inline(value any) (any, error) {
 				"#/components/schemas/NAME."}
 		}
 	}
+	if property, all := in.subtypes(object); len(all) > 0 {
+		return in.inlineSubtypes(object, path, property, all)
+	}
 	out, err := in.inlineKeywords(object)
 	if err == nil && in.isOpenAPI30 {
 		modernize(out, object)
@@ -111,7 +128,11 @@ func (in *inliner) inlineKeywords(object map[string]any) (map[string]any, error)
 		}
 		err := in.spend(len(name) + 4)
 		if err == nil {
+			isBase, inSubtype := in.isBase, in.inSubtype
+			in.isBase = name == "allOf" && (isBase || !isWrapper(object))
+			in.inSubtype = name == "allOf" && inSubtype
 			out[name], err = in.inlineKeyword(kind, object[name])
+			in.isBase, in.inSubtype = isBase, inSubtype
 		}
 		if err != nil {
 			return nil, err
@@ -165,17 +186,19 @@ func (in *inliner) inlineReference(target string, object map[string]any) (any, e
 		return nil, &schemaError{"This schema refers to another document or to a named anchor, which an MCP tool's cannot. " +
 			"Write it under components, and refer to it as #/components/schemas/NAME."}
 	}
-	if slices.Contains(in.active, path) {
+	if slices.Contains(in.active, path) && !in.followsBase(path) {
 		in.truncated = true
 		const note = "The same again: a schema that is a part of itself."
 		return map[string]any{"description": note}, in.spend(len(note) + 20)
 	}
-	found, ok := lookup(in.root, path)
+	found, ok := lookup(in.doc.root, path)
 	if !ok {
 		return nil, &schemaError{"This schema refers to one that is not there. Correct the reference."}
 	}
+	in.usesBase = in.usesBase || in.inSubtype && path == in.basePath
 	in.active = append(in.active, path)
 	defer func() { in.active = in.active[:len(in.active)-1] }()
+	in.target = path
 	resolved, err := in.inline(found)
 	if err != nil || in.isOpenAPI30 || len(object) == 1 {
 		return resolved, err // OpenAPI 3.0 ignores keywords next to a $ref

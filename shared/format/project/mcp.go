@@ -170,18 +170,15 @@ type mcpObject struct {
 // build sets b.offer. It returns false for an operation that is not enabled for MCP, or whose mcp object has an
 // invalid shape. After any other mistake, b.valid is false.
 func (b *offerBuilder) build() bool {
-	object := mcpObject{Type: MCPTool}
-	if len(b.route.MCP) > 0 && json.Unmarshal(b.route.MCP, &object) != nil {
-		return false // the mistake in its shape is already reported
-	}
-	if object.Enabled != nil && !*object.Enabled {
+	object, enabled := readMCPObject(b.route.MCP)
+	if !enabled {
 		return false
 	}
 	mcp := pointer(routeExtension, "mcp")
 	o := &b.offer
 	o.Kind, o.Meta, o.Annotations = object.Type, object.Meta, object.Annotations
 	if o.Name = strings.TrimSpace(object.Name); o.Name == "" {
-		o.Name = b.route.OperationID
+		o.Name = b.c.operationName(b.route, "")
 	}
 	opDescription, _ := b.operation["description"].(string)
 	summary, _ := b.operation["summary"].(string)
@@ -196,9 +193,9 @@ func (b *offerBuilder) build() bool {
 		b.setResource(mcp, object)
 	case MCPGraphQL:
 		b.refusePathParameters(mcp)
-		o.Introspect = b.generatedTool(mcp+"/introspectionTool", object.IntrospectionTool, "_introspect",
+		o.Introspect = b.generatedTool(mcp+"/introspectionTool", object.IntrospectionTool, introspectSuffix,
 			"Fetches the schema of the GraphQL API "+o.Name+", as the result of an introspection query. "+description)
-		o.Execute = b.generatedTool(mcp+"/executeTool", object.ExecuteTool, "_execute",
+		o.Execute = b.generatedTool(mcp+"/executeTool", object.ExecuteTool, executeSuffix,
 			"Runs a query against the GraphQL API "+o.Name+". "+description)
 	case MCPTool, MCPPrompt:
 		b.checkName(mcp, o.Name)
@@ -263,7 +260,7 @@ func (b *offerBuilder) generatedTool(at string, configured GeneratedTool, suffix
 		Description: firstText(configured.Description, description),
 	}
 	if tool.Name == "" {
-		tool.Name = b.route.OperationID + suffix
+		tool.Name = b.c.operationName(b.route, suffix)
 	}
 	if !validName().MatchString(tool.Name) {
 		b.fail(at, "The MCP tool of this operation would be called %s. Give it a name here of 1 to 64 letters, digits and "+

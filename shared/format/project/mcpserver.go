@@ -21,30 +21,123 @@ type mcpServer struct {
 
 // mcpOptions are the options of an MCP server that the compiler uses. The catalog checks all options.
 type mcpOptions struct {
-	Operations []struct {
-		File string `json:"file"`
-		ID   string `json:"id"`
-	} `json:"operations"`
-	IncludeOutputSchema bool `json:"includeOutputSchema"`
+	Operations          []listedOperation `json:"operations"`
+	IncludeOutputSchema bool              `json:"includeOutputSchema"`
+}
+
+// listedOperation names an operation that a server offers: by its id, or by its method and path.
+type listedOperation struct {
+	File   string `json:"file"`
+	ID     string `json:"id"`
+	Method string `json:"method"`
+	Path   string `json:"path"`
+}
+
+// isComplete reports whether the operation has a file and one of the two names. The catalog reports all others.
+func (o listedOperation) isComplete() bool {
+	byID, byPath := o.ID != "", o.Method != "" && o.Path != ""
+	return o.File != "" && byID != byPath && (byPath || o.Method == "" && o.Path == "")
+}
+
+// label returns the name of the operation in messages.
+func (o listedOperation) label() string {
+	if o.ID != "" {
+		return o.ID
+	}
+	return strings.ToUpper(o.Method) + " " + o.Path
+}
+
+// nameMember is the member that messages about the operation refer to.
+func (o listedOperation) nameMember() string {
+	if o.ID != "" {
+		return "/id"
+	}
+	return "/path"
+}
+
+// key returns the operation as the key of a routeIndex, which has neither "./" nor lower-case methods.
+func (o listedOperation) key() listedOperation {
+	o.File, o.Method = strings.TrimPrefix(o.File, "./"), strings.ToUpper(o.Method)
+	return o
+}
+
+// routeIndex has the indexes of all routes: by id if they have one, and by method and path.
+type routeIndex map[listedOperation]int
+
+func (c *compiler) indexRoutes() routeIndex {
+	index := routeIndex{}
+	for i, r := range c.artifact.Routes {
+		if r.OperationID != "" {
+			index[listedOperation{File: r.Source.File, ID: r.OperationID}] = i
+		}
+		index[listedOperation{File: r.Source.File, Method: r.Method, Path: r.Path}] = i
+	}
+	return index
 }
 
 // readServers finds the operations that the MCP servers of the project offer, and reports mistakes in them.
 func (c *compiler) readServers(known *declarations) {
-	byID := map[Source]int{} // the indexes of routes, by file and operation id (in place of a pointer)
-	for i, r := range c.artifact.Routes {
-		if r.OperationID != "" {
-			byID[Source{r.Source.File, r.OperationID}] = i
-		}
-	}
+	c.checkResources()
+	index := c.indexRoutes()
+	c.nameListed(index)
 	offered := map[int]bool{}
 	for _, s := range c.servers {
 		if c.stopped() {
 			return
 		}
-		c.readServer(s, byID, known, offered)
+		c.readServer(s, index, known, offered)
 	}
 	if c.problems.len() == 0 {
 		c.warnUnoffered(offered)
+	}
+}
+
+// nameListed chooses the names of all operations that the servers of the project list. A server
+// does not change the names of another server's tools, except by an operation that collides with them.
+func (c *compiler) nameListed(index routeIndex) {
+	var routes []*Route
+	listed := map[int]bool{}
+	for _, s := range c.servers {
+		var o mcpOptions
+		if json.Unmarshal(s.options, &o) != nil || len(o.Operations) > maxOfferedOperations {
+			continue // reported by the catalog or by readServer
+		}
+		for _, op := range o.Operations {
+			i, found := index[op.key()]
+			if found && op.isComplete() && !listed[i] && c.artifact.Routes[i].Handler.Export != MCPServerHandler {
+				listed[i] = true
+				routes = append(routes, &c.artifact.Routes[i])
+			}
+		}
+	}
+	c.names = operationNames(routes)
+}
+
+// checkResources reports MCP resources whose paths have other methods. The path of a resource has
+// only the method GET (specification, "MCP resources").
+func (c *compiler) checkResources() {
+	type routePath struct {
+		mode PathMode
+		path string
+	}
+	methods := map[routePath][]string{}
+	for _, r := range c.artifact.Routes {
+		key := routePath{r.PathMode, r.Path}
+		methods[key] = append(methods[key], r.Method)
+	}
+	for _, r := range c.artifact.Routes {
+		object, enabled := readMCPObject(r.MCP)
+		if !enabled || object.Type != MCPResource || r.Method != http.MethodGet {
+			continue // checkMCP has reported another method
+		}
+		others := slices.DeleteFunc(slices.Clone(methods[routePath{r.PathMode, r.Path}]), func(method string) bool {
+			return method == http.MethodGet
+		})
+		if len(others) > 0 {
+			c.fail(r.Source.File, r.Source.Pointer+pointer(routeExtension, "mcp", "type"), "The path of an MCP resource has "+
+				"only the method GET, and this one also has %s. Move the other operations to another path, or make this one a "+
+				"tool.", strings.Join(others, ", "))
+		}
 	}
 }
 
@@ -63,7 +156,7 @@ func (c *compiler) warnUnoffered(offered map[int]bool) {
 }
 
 // readServer reads the operations of one server, and records the routes that the server offers.
-func (c *compiler) readServer(s mcpServer, byID map[Source]int, known *declarations, offered map[int]bool) {
+func (c *compiler) readServer(s mcpServer, index routeIndex, known *declarations, offered map[int]bool) {
 	var o mcpOptions
 	if json.Unmarshal(s.options, &o) != nil {
 		return // the catalog has reported it
@@ -79,39 +172,64 @@ func (c *compiler) readServer(s mcpServer, byID map[Source]int, known *declarati
 	}
 	listed, names := map[int]bool{}, &mcpNames{names: map[MCPKind]map[string]string{}, uris: map[string]string{}}
 	for i, op := range o.Operations {
-		if op.File == "" || op.ID == "" {
-			continue // the catalog reports it
+		if !op.isComplete() {
+			continue
 		}
 		at := fmt.Sprintf("/operations/%d", i)
-		file := strings.TrimPrefix(op.File, "./")
-		if _, exists := c.files[file]; !exists || !isRoutesFile(file) {
+		op = op.key()
+		if _, exists := c.files[op.File]; !exists || !isRoutesFile(op.File) {
 			fail(at+"/file", "The project has no routes file of this name. Write the path of one, such as "+
 				"./config/routes.oas.json.")
 			continue
 		}
-		index, found := byID[Source{file, op.ID}]
+		routeAt, found := index[op]
 		if !found {
-			if first, declared := known.operations[op.ID]; c.docs[file] != nil && (!declared || first.File != file) {
-				// Do not repeat the id: it can come from a variable, which can be a secret.
-				fail(at+"/id", "There is no operation of this id in that file, which has %s. Write an operationId of the file, "+
-					"or the file that has it.", known.idsOf(file))
+			if member, text := c.missingOperation(op, known); text != "" {
+				fail(at+member, "%s", text)
 			}
-			continue // the reason why it is not a route is already reported
+			continue // otherwise the reason why it is not a route is already reported
 		}
-		route := &c.artifact.Routes[index]
+		route := &c.artifact.Routes[routeAt]
 		switch {
 		case route.Handler.Export == MCPServerHandler:
-			fail(at+"/id", "This operation is an MCP server itself. Name what it offers here in its place.")
+			fail(at+op.nameMember(), "This operation is an MCP server itself. Name what it offers here in its place.")
 			continue
-		case listed[index]:
+		case listed[routeAt]:
 			fail(at, "This operation stands in the list already. Remove one of them.")
 			continue
 		}
-		listed[index], offered[index] = true, true
+		listed[routeAt], offered[routeAt] = true, true
 		if offer := c.offer(route, o.IncludeOutputSchema); offer != nil {
-			names.add(offer, op.ID, func(format string, args ...any) { fail(at+"/id", format, args...) })
+			names.add(offer, op.label(), func(format string, args ...any) { fail(at+op.nameMember(), format, args...) })
 		}
 	}
+}
+
+// missingOperation returns the message about an operation that its file does not have, and the member of
+// the list's entry that it is about. It returns "" if the file has the operation or could not be read. The
+// message does not repeat names, because they can come from variables, which can be secrets.
+func (c *compiler) missingOperation(op listedOperation, known *declarations) (member, text string) {
+	doc := c.docs[op.File]
+	if doc == nil {
+		return "", ""
+	}
+	if op.ID != "" {
+		if first, declared := known.operations[op.ID]; declared && first.File == op.File {
+			return "", ""
+		}
+		return "/id", fmt.Sprintf("There is no operation of this id in that file, which has %s. Write an operationId of the "+
+			"file, or the file that has it.", known.idsOf(op.File))
+	}
+	root, _ := doc.root.(map[string]any)
+	paths, _ := root["paths"].(map[string]any)
+	item, found := paths[op.Path].(map[string]any)
+	if !found {
+		return "/path", "There is no such path in that file. Write it as the file has it, such as /pets/{id}."
+	}
+	if _, declared := item[strings.ToLower(op.Method)].(map[string]any); declared {
+		return "", ""
+	}
+	return "/method", "The path has no operation of this method in that file. Write a method that it has there."
 }
 
 // mcpNames maps the names and URIs of one server to the ids of their operations.

@@ -139,6 +139,8 @@ type compiler struct {
 	docs    map[string]*document
 	servers []mcpServer
 	offers  map[Source]*offerBuilder
+	// names are the names of offered operations that have none in their mcp objects.
+	names map[nameKey]string
 	// values is the number of values that were read. operations is the number of operations.
 	// size is the estimated size of the artifact's encoding, in bytes. All three have budgets.
 	values, operations, size int

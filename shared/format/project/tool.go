@@ -3,11 +3,10 @@ package project
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
 // offerBuilder builds the MCPOperation of one operation of a document.
@@ -23,6 +22,8 @@ type offerBuilder struct {
 	isOpenAPI30     bool
 
 	offer MCPOperation
+	// arguments are the arguments in the order of the document, before they are named.
+	arguments []plannedArgument
 	// properties and required are the properties and required properties in the schema of the arguments.
 	properties map[string]any
 	required   []any
@@ -33,15 +34,9 @@ type offerBuilder struct {
 	remaining int
 	truncated bool
 	valid     bool
+	// budgetAdvice is added to the error about a schema that exceeds the budget.
+	budgetAdvice string
 }
-
-// validName matches the names of arguments, tools and prompts that clients and models accept.
-var validName = lazy.Regexp(`^[A-Za-z0-9_.-]{1,64}$`)
-
-const maxArgumentName = 64
-
-// invalidNameChars matches the characters that names of arguments must not have.
-var invalidNameChars = lazy.Regexp(`[^A-Za-z0-9_.-]+`)
 
 // fail reports a mistake. pointer is relative to the operation.
 func (b *offerBuilder) fail(pointer, format string, args ...any) {
@@ -49,19 +44,55 @@ func (b *offerBuilder) fail(pointer, format string, args ...any) {
 	b.c.fail(b.route.Source.File, b.at+pointer, format, args...)
 }
 
+// warn reports a probable mistake. pointer is relative to the operation.
+func (b *offerBuilder) warn(pointer, text string) {
+	b.c.warn(b.route.Source.File, b.at+pointer, "%s", text)
+}
+
 // inlineSchema returns a schema without references. excluded is as in inliner. If
 // the schema has a mistake, it reports the mistake at pointer and returns false.
 func (b *offerBuilder) inlineSchema(pointer string, value any, excluded string) (any, bool) {
-	in := inliner{root: b.doc.root, isOpenAPI30: b.isOpenAPI30, excluded: excluded, remaining: b.remaining}
-	out, err := in.inline(value)
-	b.remaining = in.remaining
+	return b.inlineWith(pointer, value, inliner{excluded: excluded})
+}
+
+// inlineBaseType is inlineSchema for a schema that must stay one object: it returns the base
+// type of a schema with subtypes. The schemas within it are offered with their subtypes.
+func (b *offerBuilder) inlineBaseType(pointer string, value any, excluded string) (any, bool) {
+	return b.inlineWith(pointer, value, inliner{excluded: excluded, isBase: true})
+}
+
+// inlineWith returns a schema without references. in has the settings that differ between uses.
+func (b *offerBuilder) inlineWith(pointer string, value any, in inliner) (any, bool) {
+	in.doc, in.isOpenAPI30, in.remaining = b.doc, b.isOpenAPI30, b.remaining
+	whole := in
+	out, err := whole.inline(value)
+	if err != nil && whole.expanded {
+		// The schema has too many subtypes. Its base type alone can fit.
+		base := in
+		base.baseOnly = true
+		if out, err = base.inline(value); err == nil {
+			b.warn(pointer, "The subtypes of a schema here are left out of what an MCP server offers, because it would be "+
+				"too large with them: only the base type is described. Refer to fewer schemas to include them.")
+			base.truncated, base.unmapped = base.truncated || whole.truncated, whole.unmapped
+		}
+		whole = base
+	}
+	b.remaining = whole.remaining
 	if err != nil {
-		b.fail(pointer, "%s", err.Error())
+		text := err.Error()
+		if whole.remaining < 0 {
+			text += b.budgetAdvice
+		}
+		b.fail(pointer, "%s", text)
 		return nil, false
 	}
-	if in.truncated && !b.truncated {
+	if whole.unmapped {
+		b.warn(pointer, "The mapping of a discriminator here names a schema that this document does not have, so an MCP "+
+			"server does not offer it. Write a name of components/schemas, or #/components/schemas/NAME.")
+	}
+	if whole.truncated && !b.truncated {
 		b.truncated = true
-		b.c.warn(b.route.Source.File, b.at+pointer, "A schema here is a part of itself. It is cut at its second level in "+
+		b.warn(pointer, "A schema here is a part of itself. It is cut at its second level in "+
 			"what an MCP server tells of this operation, and anything is taken for what lies below.")
 	}
 	return out, true
@@ -122,6 +153,7 @@ func (b *offerBuilder) addArguments() {
 	}
 	b.completePathParameters()
 	b.addBody()
+	b.nameArguments()
 }
 
 // relativePointer returns a pointer relative to the operation. It returns "" for a
@@ -166,7 +198,7 @@ func (b *offerBuilder) addParameter(at string, p map[string]any) {
 	if !ok {
 		return
 	}
-	b.addArgument(at, argument, withDescription(inlined, text(orEmpty(p["description"]))))
+	b.addArgument(argument, withDescription(inlined, text(orEmpty(p["description"]))))
 }
 
 // setStyle sets how a parameter's lists and objects are written (OpenAPI 3.1,
@@ -192,45 +224,6 @@ func (b *offerBuilder) setStyle(at string, a *Argument, p map[string]any) bool {
 	return true
 }
 
-// addArgument sets the name of an argument, and adds the argument and its schema to the operation. It reports an
-// argument for which no other name is free.
-func (b *offerBuilder) addArgument(at string, a Argument, schema any) {
-	a.Name = cleanName(a.Target)
-	if _, exists := b.properties[a.Name]; exists {
-		a.Name = cleanName(string(a.Location) + "_" + a.Name)
-	}
-	if _, exists := b.properties[a.Name]; exists {
-		b.fail(at, "An MCP server would call this argument %q, as it does another one. Rename one of them.", a.Name)
-		return
-	}
-	b.properties[a.Name] = schema
-	if a.Required {
-		b.required = append(b.required, a.Name)
-	}
-	if object, ok := schema.(map[string]any); ok {
-		a.Type, _ = object["type"].(string)
-		if b.offer.Kind == MCPPrompt {
-			a.Description, _ = object["description"].(string)
-		}
-	}
-	if a.Target == a.Name {
-		a.Target = ""
-	}
-	b.offer.Arguments = append(b.offer.Arguments, a)
-}
-
-// cleanName converts any name to a name that clients accept. Clients reject names such as $filter and filter[name].
-func cleanName(name string) string {
-	if validName().MatchString(name) {
-		return name
-	}
-	name = strings.Trim(invalidNameChars().ReplaceAllString(name, "_"), "_")
-	if name == "" {
-		return "argument"
-	}
-	return name[:min(len(name), maxArgumentName)]
-}
-
 // completePathParameters adds arguments for the parameters of the path that the document does not describe, and removes
 // arguments for path parameters that are not in the path. It reports a path that is a URL pattern, because an MCP
 // server cannot build a request path from it.
@@ -242,30 +235,29 @@ func (b *offerBuilder) completePathParameters() {
 	}
 	for _, expr := range parameter().FindAllString(b.route.Path, -1) {
 		name := strings.TrimSpace(expr[1 : len(expr)-1])
-		if !slices.ContainsFunc(b.offer.Arguments, func(a Argument) bool {
-			return a.Location == InPath && a.TargetName() == name
+		if !slices.ContainsFunc(b.arguments, func(a plannedArgument) bool {
+			return a.Location == InPath && a.Target == name
 		}) {
-			b.addArgument("", Argument{Location: InPath, Target: name, Style: StyleSimple, Required: true},
+			b.addArgument(Argument{Location: InPath, Target: name, Style: StyleSimple, Required: true},
 				map[string]any{"type": "string"})
 		}
 	}
-	b.offer.Arguments = slices.DeleteFunc(b.offer.Arguments, func(a Argument) bool {
-		absent := a.Location == InPath && !strings.Contains(b.route.Path, "{"+a.TargetName()+"}")
-		if absent {
-			delete(b.properties, a.Name)
-			b.required = slices.DeleteFunc(b.required, func(r any) bool { return r == any(a.Name) })
-		}
-		return absent
+	b.arguments = slices.DeleteFunc(b.arguments, func(a plannedArgument) bool {
+		return a.Location == InPath && !strings.Contains(b.route.Path, "{"+a.Target+"}")
 	})
 }
 
 // addBody adds the arguments for the body: one for each property of an object, or a single
-// argument "body" for any other type. Some methods, such as GET, have no body.
+// argument "body" for any other type. It warns about a body that no call of the tool has.
 func (b *offerBuilder) addBody() {
-	if slices.Contains([]string{"GET", "HEAD", "OPTIONS", "TRACE"}, b.route.Method) || b.operation["requestBody"] == nil {
+	const at = "/requestBody"
+	if b.operation["requestBody"] == nil {
 		return
 	}
-	at := "/requestBody"
+	if b.route.Method == http.MethodTrace {
+		b.warn(at, "This body has no effect: a TRACE request has none. Remove it, or use another method.")
+		return
+	}
 	request, ok := b.deref(at, b.operation["requestBody"])
 	if !ok {
 		return
@@ -273,8 +265,7 @@ func (b *offerBuilder) addBody() {
 	content, _ := request["content"].(map[string]any)
 	mediaType, kind := bodyContent(content)
 	if kind == "" {
-		b.fail(at+"/content", "An MCP server sends JSON, text or forms, and this body is none of these. Describe it as "+
-			"application/json, or expose another operation.")
+		b.reportUnsupportedBody(at)
 		return
 	}
 	b.offer.Body, b.offer.ContentType = kind, mediaType
@@ -290,7 +281,11 @@ func (b *offerBuilder) addBody() {
 			schema = map[string]any{"type": "string"}
 		}
 	}
-	inlined, ok := b.inlineSchema(pointer, schema, "readOnly")
+	inline := b.inlineSchema
+	if kind == BodyForm {
+		inline = b.inlineBaseType
+	}
+	inlined, ok := inline(pointer, schema, "readOnly")
 	if !ok {
 		return
 	}
@@ -302,14 +297,31 @@ func (b *offerBuilder) addBody() {
 				"type object.")
 			return
 		}
-		b.addArgument(pointer, Argument{Location: InBody, Target: "body", Required: bodyRequired},
+		b.addArgument(Argument{Location: InBody, Target: "body", Required: bodyRequired},
 			withDescription(inlined, text(orEmpty(request["description"]))))
 		return
 	}
+	b.addProperties(flat, bodyRequired)
+}
+
+// reportUnsupportedBody reports a body in a format that MCP servers do not send. It is an error, except
+// for a method whose requests usually have no body: the tool then calls the operation without it.
+func (b *offerBuilder) reportUnsupportedBody(at string) {
+	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, b.route.Method) {
+		b.warn(at+"/content", "This body is no argument of the MCP tool: an MCP server sends JSON, text or forms. Describe "+
+			"it as application/json, or remove it.")
+		return
+	}
+	b.fail(at+"/content", "An MCP server sends JSON, text or forms, and this body is none of these. Describe it as "+
+		"application/json, or expose another operation.")
+}
+
+// addProperties adds an argument for each property of a body that is an object.
+func (b *offerBuilder) addProperties(flat map[string]any, bodyRequired bool) {
 	properties, _ := flat["properties"].(map[string]any)
 	required, _ := flat["required"].([]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		b.addArgument(pointer, Argument{Location: InProperty, Target: name, Required: bodyRequired &&
+		b.addArgument(Argument{Location: InProperty, Target: name, Required: bodyRequired &&
 			slices.Contains(required, any(name))}, properties[name])
 	}
 	b.offer.BodyRequired = bodyRequired
@@ -381,6 +393,8 @@ func (b *offerBuilder) inputSchema() map[string]any {
 // not a JSON object, or if they differ: clients refuse a response that does not fit its schema.
 func (b *offerBuilder) outputSchema() any {
 	var schema map[string]any
+	b.budgetAdvice = ` Or write "includeOutputSchema": false in the options of the MCP servers that offer it: without ` +
+		`the schema of its responses, this tool fits.`
 	responses, _ := b.operation["responses"].(map[string]any)
 	for _, status := range slices.Sorted(maps.Keys(responses)) {
 		if !strings.HasPrefix(status, "2") {
@@ -398,7 +412,7 @@ func (b *offerBuilder) outputSchema() any {
 			return nil
 		}
 		b.remaining = maxToolBytes
-		inlined, ok := b.inlineSchema(at+"/content"+escapedPointer(mediaType)+"/schema", media["schema"], "writeOnly")
+		inlined, ok := b.inlineBaseType(at+"/content"+escapedPointer(mediaType)+"/schema", media["schema"], "writeOnly")
 		if !ok {
 			return nil
 		}

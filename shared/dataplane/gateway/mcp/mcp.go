@@ -20,6 +20,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/base/origin"
@@ -43,10 +45,38 @@ type Options struct {
 	IncludeStructuredContent bool `json:"includeStructuredContent"`
 }
 
-// Operation identifies an operation of the project by its file and ID.
+// Operation identifies an operation of the project: by its file and ID, or by its file, method and path.
 type Operation struct {
-	File string `json:"file" required:"true"`
-	ID   string `json:"id" required:"true"`
+	File   string `json:"file" required:"true"`
+	ID     string `json:"id"`
+	Method string `json:"method"`
+	Path   string `json:"path"`
+}
+
+// check appends the problem of an operation that has neither an ID nor a method and a path, or both. It
+// appends none at a place that already has a problem. i is the index of the operation in the options.
+func (o Operation) check(i int, problems []project.Problem) []project.Problem {
+	at := "/operations/" + strconv.Itoa(i)
+	var problem project.Problem
+	switch hasPath := o.Method != "" || o.Path != ""; {
+	case o.ID != "" && hasPath:
+		problem = options.Problem(at, `Write "id", or "method" and "path", and not both.`)
+	case o.ID == "" && !hasPath:
+		problem = options.Problem(at+"/id", `Add "id": it is required. Name an operation without an operationId by `+
+			`"method" and "path" instead.`)
+	case hasPath && o.Method == "":
+		problem = options.Problem(at+"/method", `Add "method": it is required with "path".`)
+	case hasPath && o.Path == "":
+		problem = options.Problem(at+"/path", `Add "path": it is required with "method".`)
+	default:
+		return problems
+	}
+	if slices.ContainsFunc(problems, func(p project.Problem) bool {
+		return p.Path == options.Root+at || p.Path == problem.Path
+	}) {
+		return problems
+	}
+	return append(problems, problem)
 }
 
 // The limits of a server's name and version.
@@ -102,6 +132,9 @@ func New(raw json.RawMessage) (*Server, []project.Problem) {
 	if len(problems) == 0 && len(o.Operations) == 0 {
 		problems = append(problems, options.Problem("/operations", "Name an operation at least: a server without any "+
 			"offers nothing."))
+	}
+	for i, operation := range o.Operations {
+		problems = operation.check(i, problems)
 	}
 	if len(o.Name) > maxName || strings.TrimSpace(o.Name) == "" {
 		problems = append(problems, options.Problem("/name", "Write a text of 1 to %d bytes.", maxName))

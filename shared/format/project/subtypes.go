@@ -1,0 +1,175 @@
+package project
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// This file offers the subtypes of a schema: if a schema has a discriminator with a mapping, and no
+// alternatives of its own, tools offer the mapped schemas as alternatives instead of the base type alone.
+
+// noteMappingName records that the parser has read a name of a discriminator's mapping.
+// Tools offer the subtypes in the order of the mapping.
+func (p *parser) noteMappingName(object map[string]any, name string) {
+	n := len(p.at)
+	if n < 3 || p.at[n-3] != "discriminator" || p.at[n-2] != "mapping" {
+		return
+	}
+	if p.doc.mappings == nil {
+		p.doc.mappings = map[uintptr][]string{}
+	}
+	id := reflect.ValueOf(object).Pointer()
+	p.doc.mappings[id] = append(p.doc.mappings[id], name)
+}
+
+// mappingNames returns the names of a discriminator's mapping in the order of the document,
+// or in alphabetical order if the document does not know its order.
+func (d *document) mappingNames(mapping map[string]any) []string {
+	if names := d.mappings[reflect.ValueOf(mapping).Pointer()]; len(names) == len(mapping) {
+		return names
+	}
+	return slices.Sorted(maps.Keys(mapping))
+}
+
+// subtype is a mapped schema, and the values of the discriminator's property that select it.
+type subtype struct {
+	target string
+	values []any
+}
+
+// subtypes returns the property of a schema's discriminator, and the mapped schemas in the order of the mapping. It
+// returns none for a schema without a mapping, and for a schema that lists its alternatives itself.
+func (in *inliner) subtypes(object map[string]any) (property string, all []subtype) {
+	discriminator, _ := object["discriminator"].(map[string]any)
+	mapping, _ := discriminator["mapping"].(map[string]any)
+	property, _ = discriminator["propertyName"].(string)
+	if in.baseOnly || in.isBase || property == "" || object["oneOf"] != nil || object["anyOf"] != nil {
+		return "", nil
+	}
+	for _, name := range in.doc.mappingNames(mapping) {
+		target, _ := mapping[name].(string)
+		if !strings.HasPrefix(target, "#/") { // a name of a schema is allowed too
+			target = "#" + pointer("components", "schemas", target)
+		}
+		if _, found := lookup(in.doc.root, strings.TrimPrefix(target, "#/")); !found {
+			in.unmapped = true
+			continue
+		}
+		i := slices.IndexFunc(all, func(s subtype) bool { return s.target == target })
+		if i < 0 {
+			i = len(all)
+			all = append(all, subtype{target: target})
+		}
+		all[i].values = append(all[i].values, name)
+	}
+	return property, all
+}
+
+// inlineSubtypes returns a schema whose alternatives are the mapped schemas. In each of them, the discriminator's
+// property must have one of the mapped values, so that a value matches a single alternative. path is the reference to the
+// base type that was followed, or "" for none.
+func (in *inliner) inlineSubtypes(object map[string]any, path, property string, all []subtype) (any, error) {
+	in.expanded = true
+	// A client does not send a property that is left out, so it cannot distinguish the alternatives.
+	hidden := false
+	if properties, _ := object["properties"].(map[string]any); in.excluded != "" {
+		schema, _ := properties[property].(map[string]any)
+		hidden, _ = schema[in.excluded].(bool)
+	}
+	alternatives := []any{}
+	for _, s := range all {
+		schema, err := in.inlineSubtype(object, path, s.target)
+		if err == nil && !hidden {
+			schema = withValues(schema, property, s.values)
+			values, bytes := measure(s.values)
+			err = in.spend(2*len(property) + 4*values + bytes + 60)
+		}
+		if err != nil {
+			return nil, err
+		}
+		alternatives = append(alternatives, schema)
+	}
+	if nullable, _ := object["nullable"].(bool); nullable && in.isOpenAPI30 {
+		alternatives = append(alternatives, map[string]any{"type": "null"})
+	}
+	out := map[string]any{"oneOf": alternatives}
+	if hidden {
+		out = map[string]any{"anyOf": alternatives}
+	}
+	for _, name := range []string{"title", "description"} {
+		if text, ok := object[name].(string); ok {
+			out[name] = text
+			if err := in.spend(len(name) + len(text) + 8); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// inlineSubtype returns the inlined schema of one subtype. It adds the keywords of the base type to a subtype that does
+// not refer to the base type.
+func (in *inliner) inlineSubtype(object map[string]any, path, target string) (any, error) {
+	outer := *in
+	defer func() {
+		in.isBase, in.inSubtype, in.basePath, in.usesBase = outer.isBase, outer.inSubtype, outer.basePath, outer.usesBase
+	}()
+	in.isBase, in.inSubtype, in.basePath, in.usesBase = true, true, path, false
+	schema, err := in.inlineReference(target, map[string]any{"$ref": target})
+	if err != nil || in.usesBase {
+		return schema, err
+	}
+	base, err := in.inlineKeywords(object)
+	if err != nil {
+		return nil, err
+	}
+	if in.isOpenAPI30 {
+		modernize(base, object)
+	}
+	delete(base, "title")
+	delete(base, "description")
+	return map[string]any{"allOf": []any{base, schema}}, nil
+}
+
+// followsBase reports whether a reference leads from a subtype to its base type, which is
+// then a part of the subtype. It returns false if the base type was followed already.
+func (in *inliner) followsBase(path string) bool {
+	if !in.inSubtype || path != in.basePath {
+		return false
+	}
+	first := slices.Index(in.active, path)
+	return !slices.Contains(in.active[first+1:], path)
+}
+
+// isWrapper reports whether a schema has one part and otherwise only describes it,
+// such as {"allOf": [{"$ref": …}], "description": …}.
+func isWrapper(object map[string]any) bool {
+	parts, _ := object["allOf"].([]any)
+	for name := range object {
+		if name != "allOf" && keywordKind(name) != 0 && !slices.Contains(annotations[:], name) {
+			return false
+		}
+	}
+	return len(parts) == 1
+}
+
+// withValues returns a schema whose property must have one of the values.
+func withValues(schema any, property string, values []any) any {
+	narrowed := map[string]any{"type": "string", "enum": values}
+	flat, ok := flatten(schema)
+	if !ok {
+		return map[string]any{"allOf": []any{schema, map[string]any{
+			"type": "object", "properties": map[string]any{property: narrowed}, "required": []any{property},
+		}}}
+	}
+	properties, _ := flat["properties"].(map[string]any)
+	if existing, _ := properties[property].(map[string]any); existing["description"] != nil {
+		narrowed["description"] = existing["description"]
+	}
+	properties[property] = narrowed
+	required, _ := flat["required"].([]any)
+	flat["required"] = distinct(append(required, property))
+	return flat
+}
