@@ -44,6 +44,10 @@ func TestMCPBuildErrors(t *testing.T) {
 			"/paths/~1todos~1{id}/get", "no JSON Schema",
 		},
 		{
+			"an invalid schema of a response", text(map[string]string{`"done": {"type": "boolean"}`: `"done": {"type": 5}`}),
+			"/paths/~1todos~1{id}/get", "The schema of this operation's responses is no JSON Schema",
+		},
+		{
 			"a parameter in a header that only the gateway sets", text(map[string]string{`"X-Locale"`: `"X-Forwarded-For"`}),
 			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
 		},

@@ -67,7 +67,7 @@ var mcpToolResponses = []struct {
 }
 
 // TestMCPToolResponses checks that an upstream's response becomes the text of a tool's result, or an error that a model
-// can read.
+// can read. The tool has no output schema: TestMCPResponsesMatchTheirSchema is about one that has.
 func TestMCPToolResponses(t *testing.T) {
 	fx := newMCPFixture(t)
 	for _, tt := range mcpToolResponses {
@@ -85,20 +85,20 @@ func TestMCPToolResponses(t *testing.T) {
 				_, _ = out.Write([]byte(tt.body))
 			}
 			fx.mu.Unlock()
-			result, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"1"}`)
+			result, reply := fx.tool(t, "/mcp", "readItem", `{"id":"1","item":"2"}`)
 			if reply.Error != nil || len(result.Content) != 1 {
-				t.Fatalf("readTodo: error = %+v, result = %+v, want one content", reply.Error, result)
+				t.Fatalf("readItem: error = %+v, result = %+v, want one content", reply.Error, result)
 			}
 			text := result.Content[0].Text
 			if result.IsError != tt.isError || string(result.StructuredContent) != tt.structured ||
 				tt.isError && !strings.Contains(text, tt.text) || !tt.isError && text != tt.text {
-				t.Errorf("readTodo: isError = %t, structured = %s, text = %.200q, want %t, %s, %.200q",
+				t.Errorf("readItem: isError = %t, structured = %s, text = %.200q, want %t, %s, %.200q",
 					result.IsError, result.StructuredContent, text, tt.isError, tt.structured, tt.text)
 			}
 		})
 	}
-	if _, reply := fx.tool(t, "/mcp", "readTodo", `{"id":"1"}`); reply.Error != nil {
-		t.Errorf("readTodo after an error of the upstream: error = %+v, want none", reply.Error)
+	if _, reply := fx.tool(t, "/mcp", "readItem", `{"id":"1","item":"2"}`); reply.Error != nil {
+		t.Errorf("readItem after an error of the upstream: error = %+v, want none", reply.Error)
 	}
 }
 

@@ -150,21 +150,60 @@ func (s *Schema) Check(ctx context.Context, raw json.RawMessage) error {
 	if s.tooExpensive(ctx, value, len(raw)) {
 		return Invalid("Send fewer values at once: these take too long to be checked.")
 	}
-	if len(raw) > maxDetailedBytes {
-		if s.negation.Validate(value) == nil {
-			return Invalid("Correct the arguments: they do not fit their schema, and are too large for what is wrong to be " +
-				"told one by one.")
-		}
+	err = s.validate(value, len(raw))
+	if err == nil {
 		return nil
 	}
-	if err = s.schema.Validate(value); err == nil {
-		return nil
+	if errors.Is(err, errTooLarge) {
+		return Invalid("Correct the arguments: they do not fit their schema, and are too large for what is wrong to be " +
+			"told one by one.")
 	}
 	e, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
 		return Invalid("These arguments cannot be checked. Send those that tools/list describes.")
 	}
-	return Invalid("Correct the arguments: %s.", strings.Join(violations(e), "; "))
+	printer := message.NewPrinter(language.English)
+	return Invalid("Correct the arguments: %s.", strings.Join(violations(e, func(kind jsonschema.ErrorKind) string {
+		return kind.LocalizedString(printer)
+	}), "; "))
+}
+
+// CheckResult validates the JSON of a result. It returns the first violations, or one text for a result of more than
+// maxDetailedBytes. A violation has the place and the keyword, but never a value. CheckResult returns nil for a
+// valid result, and for a result that would take too long to be checked. Results do not use the work that the
+// calls of a batch share.
+func (s *Schema) CheckResult(raw json.RawMessage) []string {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return []string{"it is not JSON"}
+	}
+	if s.exceedsWork(value, len(raw), nil) {
+		return nil
+	}
+	if err = s.validate(value, len(raw)); err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return []string{errTooLarge.Error()}
+	}
+	return violations(e, func(kind jsonschema.ErrorKind) string {
+		return "does not match " + strings.Join(kind.KeywordPath(), "/")
+	})
+}
+
+// errTooLarge is the error for an invalid value of more than maxDetailedBytes.
+var errTooLarge = errors.New("it does not match, and is too large to list the violations")
+
+// validate returns an error for an invalid value. bytes is the size of the value as JSON.
+func (s *Schema) validate(value any, bytes int) error {
+	if bytes <= maxDetailedBytes {
+		return s.schema.Validate(value)
+	}
+	if s.negation.Validate(value) == nil {
+		return errTooLarge
+	}
+	return nil
 }
 
 // Bounds of the violations in an error.
@@ -173,9 +212,8 @@ const (
 	maxViolationBytes = 200
 )
 
-// violations returns up to maxViolations violations, each with its place.
-func violations(e *jsonschema.ValidationError) []string {
-	printer := message.NewPrinter(language.English)
+// violations returns up to maxViolations violations, each with its place and its description.
+func violations(e *jsonschema.ValidationError, describe func(jsonschema.ErrorKind) string) []string {
 	var out []string
 	var collect func(e *jsonschema.ValidationError)
 	collect = func(e *jsonschema.ValidationError) {
@@ -190,7 +228,7 @@ func violations(e *jsonschema.ValidationError) []string {
 		}
 		at := "/" + strings.Join(e.InstanceLocation, "/")
 		// The message about a pattern contains the value, which can be a credential in the wrong argument.
-		text := credential.Redact(strings.ToValidUTF8(at+" "+e.ErrorKind.LocalizedString(printer), ""))
+		text := credential.Redact(strings.ToValidUTF8(at+" "+describe(e.ErrorKind), ""))
 		if len(text) > maxViolationBytes {
 			text = strings.ToValidUTF8(text[:maxViolationBytes], "") + "…"
 		}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -96,6 +97,33 @@ func TestViolationsRedactCredentials(t *testing.T) {
 		if err := c.Check(t.Context(), json.RawMessage(`{"name":"`+name+`"}`)); err == nil ||
 			strings.Contains(err.Error(), key[:20]) || !strings.Contains(err.Error(), "/name") {
 			t.Errorf("Check() error = %v, want one at /name without the key", err)
+		}
+	}
+}
+
+// TestResultViolationsHaveNoValues checks the violations of results: their places and keywords, and no value.
+// A result that is too expensive to be checked counts as valid, and results use no work of a batch.
+func TestResultViolationsHaveNoValues(t *testing.T) {
+	t.Parallel()
+	c, err := CompileSchema(json.RawMessage(`{"type":"object","required":["id"],"properties":{` +
+		`"id":{"pattern":"^[a-z]$"},"n":{"type":"integer","maximum":5},` +
+		`"list":{"items":{"enum":[` + strings.Repeat(`7,`, 99) + `8]}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, result, want string }{
+		{"valid", `{"id":"a","n":1}`, ""},
+		{"a pattern", `{"id":"SECRET"}`, "/id does not match pattern"},
+		{"two violations", `{"id":"SECRET","n":77}`, "/id does not match pattern; /n does not match maximum"},
+		{"a missing property", `{}`, "/ does not match required"},
+		{"a large result", `{"id":"` + strings.Repeat("SECRET", 4000) + `"}`, errTooLarge.Error()},
+		{"an expensive result", `{"id":"SECRET",` + list(20_000, "8")[1:], ""},
+		{"no JSON", `{`, "it is not JSON"},
+	} {
+		all := c.CheckResult(json.RawMessage(tt.result))
+		slices.Sort(all)
+		if got := strings.Join(all, "; "); got != tt.want {
+			t.Errorf("%s: CheckResult() = %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }

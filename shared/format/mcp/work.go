@@ -41,19 +41,25 @@ func withSharedWork(ctx context.Context) context.Context {
 // tooExpensive reports whether validating the arguments would exceed the remaining work. bytes is the size of the
 // arguments as JSON. In a batch, tooExpensive subtracts the work from the work that remains for the next calls.
 func (s *Schema) tooExpensive(ctx context.Context, arguments any, bytes int) bool {
+	shared, _ := ctx.Value(workKey{}).(*atomic.Int64)
+	return s.exceedsWork(arguments, bytes, shared)
+}
+
+// exceedsWork reports whether validating a value would exceed maxWork or, if shared is not nil, the work that
+// remains there. It subtracts the work from shared. bytes is the size of the value as JSON.
+func (s *Schema) exceedsWork(value any, bytes int, shared *atomic.Int64) bool {
 	w := &workEstimator{remaining: maxWork, patterns: s.patterns}
-	shared, ok := ctx.Value(workKey{}).(*atomic.Int64)
 	switch {
-	case ok:
+	case shared != nil:
 		w.remaining = int(shared.Load())
 	case s.bound.forSize(bytes) <= maxWork:
 		return false
 	}
-	w.estimate(s.tree, arguments)
+	w.estimate(s.tree, value)
 	if w.remaining < 0 {
 		return true
 	}
-	if ok {
+	if shared != nil {
 		shared.Store(int64(w.remaining))
 	}
 	return false

@@ -27,6 +27,8 @@ type caller struct {
 	offer  Offer
 	// schema checks arguments. It is compiled on the first call, because most calls of a server use few of its tools.
 	schema func() (*sharedmcp.Schema, error)
+	// output checks structured content. It is nil for a tool without an output schema.
+	output func() (*sharedmcp.Schema, error)
 }
 
 func newCaller(s *Server, offer Offer) (c *caller, fault string) {
@@ -46,16 +48,23 @@ func newCaller(s *Server, offer Offer) (c *caller, fault string) {
 // CheckSchemas compiles all schemas that the first calls would otherwise compile, and returns the problems. A build calls it.
 func (s *Server) CheckSchemas() []project.Problem {
 	var problems []project.Problem
+	report := func(c *caller, text string, err error) {
+		problems = append(problems, project.Problem{
+			File: c.offer.Source.File, Path: c.offer.Source.Pointer, Message: text + lastLine(err) + ".",
+		})
+	}
 	for _, c := range s.callers {
-		if len(c.offer.Operation.Input) == 0 {
-			continue
+		if len(c.offer.Operation.Input) > 0 {
+			if _, err := c.schema(); err != nil {
+				report(c, "The schemas of this operation's parameters and body are no JSON Schema together, so that no MCP server "+
+					"can check arguments by them. Look at the types of their keywords: ", err)
+			}
 		}
-		if _, err := c.schema(); err != nil {
-			problems = append(problems, project.Problem{
-				File: c.offer.Source.File, Path: c.offer.Source.Pointer,
-				Message: "The schemas of this operation's parameters and body are no JSON Schema together, so that no MCP server " +
-					"can check arguments by them. Look at the types of their keywords: " + lastLine(err) + ".",
-			})
+		if c.output != nil {
+			if _, err := c.output(); err != nil {
+				report(c, "The schema of this operation's responses is no JSON Schema, so that no MCP server can check responses "+
+					"by it. Look at the types of its keywords: ", err)
+			}
 		}
 	}
 	return problems

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -25,6 +28,7 @@ func (c *caller) addTool() (fault string) {
 	}
 	if c.server.options.IncludeOutputSchema && len(o.Output) > 0 {
 		tool.OutputSchema = o.Output
+		c.output = sync.OnceValues(func() (*sharedmcp.Schema, error) { return sharedmcp.CompileSchema(o.Output) })
 	}
 	c.server.protocol.AddTool(tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		schema, err := c.schema()
@@ -59,12 +63,47 @@ func (c *caller) callTool(
 		return sharedmcp.Refusal(resp.text()), nil
 	}
 	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: resp.text()}}}
-	if c.server.options.IncludeStructuredContent {
-		if trimmed := bytes.TrimSpace(resp.data); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
-			result.StructuredContent = json.RawMessage(trimmed)
+	trimmed := bytes.TrimSpace(resp.data)
+	isObject := len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed)
+	if c.output != nil {
+		if violations := c.checkOutput(trimmed, isObject); len(violations) > 0 {
+			c.reportMismatch(ctx, result, resp.status, violations)
+			return result, nil
 		}
 	}
+	if c.server.options.IncludeStructuredContent && isObject {
+		result.StructuredContent = json.RawMessage(trimmed)
+	}
 	return result, nil
+}
+
+// checkOutput returns the reasons why a successful response does not match the tool's output schema.
+func (c *caller) checkOutput(body json.RawMessage, isObject bool) []string {
+	schema, err := c.output()
+	if err != nil {
+		return nil // never occurs: the build has compiled the schema
+	}
+	if !isObject {
+		return []string{"it is not a JSON object"}
+	}
+	return schema.CheckResult(body)
+}
+
+// reportMismatch makes a result of a response that does not match the tool's output schema: the text alone, without
+// structured content. Clients discard the result of such a tool if its structured content does not match, and if it has
+// none, unless the result is an error. A second text therefore says that the call itself has succeeded.
+func (c *caller) reportMismatch(ctx context.Context, result *mcp.CallToolResult, status int, violations []string) {
+	result.IsError = true
+	result.Content = append(result.Content, &mcp.TextContent{Text: fmt.Sprintf("The operation has succeeded with the "+
+		"status %d, and the text above is its whole response. Do not call it again for that reason: it is marked as an "+
+		"error only because it does not match the output schema of this tool.", status)})
+	if log := c.server.setup.Log; log != nil {
+		x := exchangeOf(ctx)
+		log.LogAttrs(ctx, slog.LevelWarn, "mcp response mismatch",
+			slog.String("requestId", x.RequestID), slog.String("deployment", c.offer.Route.Info.Deployment),
+			slog.String("operation", c.offer.Route.Info.OperationID), slog.Int("status", status),
+			slog.String("violations", strings.Join(violations, "; ")))
+	}
 }
 
 // annotationsOf returns the annotations of a tool that follow from its route's method (RFC 9110, section 9.2).
@@ -115,6 +154,9 @@ func (c *caller) addGraphQL() (fault string) {
 			return nil, sharedmcp.Invalid("Send no arguments: this tool takes none.")
 		}
 		return c.callTool(ctx, req, o.Introspect.Name, func(x *pipeline.Exchange) error {
+			x.GraphQLLimits = &pipeline.GraphQLLimits{
+				Depth: maxIntrospectionDepth, Complexity: maxIntrospectionComplexity,
+			}
 			return c.setGraphQLRequest(x, graphQLRequest{Query: introspection})
 		})
 	})
@@ -177,6 +219,13 @@ func (c *caller) setGraphQLRequest(x *pipeline.Exchange, in graphQLRequest) erro
 	setBody(x, "application/json", string(body))
 	return c.setTarget(x, c.offer.Route.Info.Path, "")
 }
+
+// The limits of the introspection tool's request, in place of those of graphql-complexity-limit-inbound: the
+// policy limits the execute tool, whose documents come from clients (specification, "GraphQL routes").
+const (
+	maxIntrospectionDepth      = 20
+	maxIntrospectionComplexity = 500
+)
 
 // introspection is a query for a whole schema, like the query of the reference
 // implementation (GraphQL specification, October 2021, section 4.2).

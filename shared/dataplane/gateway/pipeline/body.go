@@ -24,6 +24,9 @@ type GraphQL struct {
 	Introspections []*graphql.Introspection
 }
 
+// GraphQLLimits are the limits of a request's documents, in place of the options of the policy that limits documents.
+type GraphQLLimits struct{ Depth, Complexity int }
+
 const malformedBody = "The body ended early or is not encoded as its header says. Send it again."
 
 // RefuseBody returns a problem response if a request failed because its body could not be read to its end. It returns

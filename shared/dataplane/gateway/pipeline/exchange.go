@@ -81,6 +81,9 @@ type Exchange struct {
 	Informational func(status int, header http.Header)
 	// GraphQL is the body as GraphQL policies have read it, nil before that.
 	GraphQL *GraphQL
+	// GraphQLLimits replace the limits of policies. They are nil for all requests except those whose documents are the
+	// gateway's own.
+	GraphQLLimits *GraphQLLimits
 	// Cause is the reason for a problem response, or the error of a policy that has let the request through
 	// although the request could not be checked. It is for the log, and contains no secret. It is nil if there
 	// was no error, and if the response itself says the reason.

@@ -93,10 +93,15 @@ func newComplexityLimit(_ string, raw json.RawMessage, s *Setup) (Provisioned, [
 }
 
 // Inbound refuses a request if any operation in its documents exceeds a limit. It ignores
-// the request's operationName, because the server chooses which operation it executes.
+// the request's operationName, because the server chooses which operation it executes. Limits
+// of the exchange take precedence over the options.
 func (l *complexityLimit) Inbound(x *pipeline.Exchange) *http.Response {
 	if response := l.read(x); response != nil {
 		return response
+	}
+	depth, complexity := l.depth, l.complexity
+	if x.GraphQLLimits != nil {
+		depth, complexity = x.GraphQLLimits.Depth, x.GraphQLLimits.Complexity
 	}
 	body := x.GraphQL.Body
 	for i, document := range x.GraphQL.Documents {
@@ -106,7 +111,7 @@ func (l *complexityLimit) Inbound(x *pipeline.Exchange) *http.Response {
 				return refuseGraphQL(inBatch(body, i, refused))
 			}
 		}
-		if refused := document.CheckLimits(l.depth, l.complexity); refused != nil {
+		if refused := document.CheckLimits(depth, complexity); refused != nil {
 			return refuseGraphQL(inBatch(body, i, refused))
 		}
 	}
