@@ -28,8 +28,8 @@ func (a *App) initCommand() *cobra.Command {
 			"forwards to its server: the first of\n" +
 			"the operation's, the path's or the description's servers. --upstream replaces the description's absolute " +
 			"servers, and relative servers are resolved\n" +
-			"against it. It does not replace absolute servers of paths and operations. Security schemes become policies where a " +
-			"policy implements them, and the\n" +
+			"against it. It does not replace absolute servers of paths and operations. Security schemes become policies " +
+			"where a policy implements them, and the\n" +
 			"operations that nobody protects are printed. Nothing that is there is written over.",
 		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml\n" +
 			"  gatewright init shop --from openapi.yaml --server-variable region=eu",

@@ -6,7 +6,8 @@
 //
 // Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go and yaml.go read descriptions,
 // swagger.go converts Swagger 2.0, servers.go chooses the servers to which routes forward, security.go maps security
-// schemes to policies, and pathitems.go writes out references between paths. The files of the template are in the folder template.
+// schemes to policies, and pathitems.go writes out references between paths. The files of the template are in the
+// folder template.
 package scaffold
 
 import (
@@ -82,9 +83,10 @@ func UseDescription(files map[string][]byte, routes Routes) {
 	if routes.IsSecured {
 		setting = "enforced"
 	}
+	const comment = "  // What the build does with an operation that is open although the description requires " +
+		"authentication:\n  // \"enforced\" refuses it, \"reported\" warns.\n"
 	before, _, _ := strings.Cut(string(files[settingsFile]), "\n}")
-	files[settingsFile] = []byte(before + "\n  // What the build does with an operation that is open although the description " +
-		"requires authentication:\n  // \"enforced\" refuses it, \"reported\" warns.\n  \"security\": \"" + setting + "\",\n}\n")
+	files[settingsFile] = []byte(before + "\n" + comment + `  "security": "` + setting + "\",\n}\n")
 }
 
 // checkUpstream returns an error for an address to which routes cannot forward.

@@ -137,7 +137,8 @@ func (s *schemeSecurity) implemented(schemes []member) (names []string, ok bool)
 	return names, true
 }
 
-// setPolicyNames returns the members of a description in which exactly the security schemes with policies name them.
+// setPolicyNames returns the members of a description after it has changed the security schemes: each one that has a
+// policy names this policy, and no other one names a policy.
 func (s *schemeSecurity) setPolicyNames(root []member) []member {
 	return changeMember(root, "components", func(components []member) []member {
 		return changeMember(components, "securitySchemes", func(schemes []member) []member {

@@ -68,4 +68,6 @@ const server = createServer(async (request, response) => {
   if (!book) return json(404, { error: 'There is no such book.' });
   json(200, { id: book.id, title: book.title, author: book.author.name });
 });
+// Node closes connections that are idle for 5 s. A request that the gateway sends at that moment would fail.
+server.keepAliveTimeout = 600_000;
 server.listen(Number(process.argv[2] ?? 9002), '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}`));
