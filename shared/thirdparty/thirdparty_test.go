@@ -28,7 +28,7 @@ type edit struct{ file, old, text string }
 //
 // The JSON Schema library compiles its metaschemas when it is imported. With these edits, the first NewCompiler compiles
 // them. Every caller that compiles or validates a schema has called NewCompiler before. The library's own compiler of
-// metaschemas is made by newCompiler, which compiles none.
+// metaschemas is made by newCompiler, which compiles none. The last edit mends the locations of invalid names.
 func edits(folder string) []edit {
 	return map[string][]edit{"jsonschema": {
 		{"draft.go", "\nfunc init() {\n\tc := NewCompiler()\n", "\n// Changed by Gatewright: this was an init " +
@@ -37,6 +37,9 @@ func edits(folder string) []edit {
 			"metaschemas.\nfunc NewCompiler() *Compiler {\n\tmetaschemas.Do(compileMetaschemas)\n\treturn newCompiler()\n}\n\n" +
 			"var metaschemas sync.Once\n\nfunc newCompiler() *Compiler {\n"},
 		{"compiler.go", "\t\"slices\"\n)", "\t\"slices\"\n\t\"sync\"\n)"},
+		{"validator.go", "verr.InstanceLocation = vd.vloc\n\t\t\t\tverr.SchemaURL = s.PropertyNames", "// Changed by " +
+			"Gatewright: the location is copied, because vd.vloc changes later.\n\t\t\t\tverr.InstanceLocation = " +
+			"vd.instanceLocation()\n\t\t\t\tverr.SchemaURL = s.PropertyNames"},
 	}}[folder]
 }
 

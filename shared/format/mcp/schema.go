@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"regexp/syntax"
 	"strings"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
 	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/format/regex"
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
@@ -67,14 +66,6 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	return out, nil
 }
 
-// Bounds of the regular expressions that Schema checks, in bytes and in RE2 instructions. RE2 compiles x{1000}
-// and (x{31}){30} to a thousand instructions each, and can try each instruction on each character. HTML's
-// pattern for e-mail addresses has 259 instructions. Up to 500 instructions, RE2 can use its fast algorithms.
-const (
-	maxPatternBytes = 256
-	maxInstructions = 500
-)
-
 // program is a compiled regular expression. instructions is the number
 // of its RE2 instructions, or 0 for an expression that is not checked.
 type program struct {
@@ -82,37 +73,18 @@ type program struct {
 	instructions int
 }
 
-// compilePattern compiles a regular expression of a schema. Expressions that are expensive or that
-// RE2 does not support, such as lookaheads, match every text: the upstream checks them.
+// compilePattern compiles a regular expression of a schema. Expressions that package regex does not support, such as
+// those with back-references, match every text: the build of a project warns about them, and the upstream checks them.
 func (s *Schema) compilePattern(text string) (jsonschema.Regexp, error) {
 	p, known := s.patterns[text]
 	if !known {
 		p = program{Regexp: matchAll(text)}
-		if n := countInstructions(text); n > 0 && n <= maxInstructions {
-			if compiled, err := regexp.Compile(text); err == nil {
-				p = program{Regexp: compiled, instructions: n}
-			}
+		if compiled, err := regex.Compile(text); err == nil {
+			p = program{Regexp: compiled, instructions: compiled.Instructions()}
 		}
 		s.patterns[text] = p
 	}
 	return p.Regexp, nil
-}
-
-// countInstructions counts the RE2 instructions of a regular expression. It
-// returns 0 if the expression is too long or if RE2 does not support it.
-func countInstructions(text string) int {
-	if len(text) > maxPatternBytes {
-		return 0
-	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return 0
-	}
-	compiled, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0
-	}
-	return len(compiled.Inst)
 }
 
 // matchAll is a regular expression that is not checked, so it matches every text.

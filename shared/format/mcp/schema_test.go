@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/gatewright/gatewright/shared/format/regex"
 )
 
-// TestExpensivePatternsMatchEverything checks that expensive patterns are not checked: RE2 compiles
-// x{1000} to a thousand instructions, and does not support lookaheads. The upstream checks them.
+// TestExpensivePatternsMatchEverything checks that expensive patterns, patterns that RE2 does not support, and texts
+// that are no patterns are not checked. The upstream checks them.
 func TestExpensivePatternsMatchEverything(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -19,13 +21,16 @@ func TestExpensivePatternsMatchEverything(t *testing.T) {
 	}{
 		{"^a{99}$", true},
 		{"^a{1,200}$", true},
-		{"^a{496}$", true},
-		{"^a{497}$", false},
-		{"^a{1,600}$", false},
+		{"^a{1,1024}$", true},
+		{"^a{495}b$", true},
+		{"^a{496}b$", false},
+		{"^a{1,600}b$", false},
 		{"^(a{31}){30}$", false},
-		{"^" + strings.Repeat("a", maxPatternBytes-2) + "$", true},
-		{"^" + strings.Repeat("a", maxPatternBytes-1) + "$", false},
-		{"^(?=a)b$", false},
+		{"^" + strings.Repeat("a", regex.MaxBytes-2) + "$", true},
+		{"^" + strings.Repeat("a", regex.MaxBytes-1) + "$", false},
+		{"^(?=a)b$", true},
+		{"^a(?=b)", false},
+		{`^(a)\1$`, false},
 		{"^[$", false},
 	} {
 		compiled, err := (&Schema{patterns: map[string]program{}}).compilePattern(test.text)

@@ -196,7 +196,7 @@ func TestExpensivePatternsAreUnchecked(t *testing.T) {
 		{pattern: "^([a-z]{0,31}){0,30}@$", unchecked: true},
 		{pattern: "^(([a-z]{0,9}){0,9}){0,9}@$", unchecked: true},
 		{pattern: "^[a-z]{0,999}@$", unchecked: true},
-		{pattern: "^(?=a)b$", unchecked: true},
+		{pattern: `^(a)\1$`, unchecked: true},
 		{pattern: "^" + strings.Repeat("(a|b)", 60) + "$", unchecked: true},
 	} {
 		schema, err := json.Marshal(

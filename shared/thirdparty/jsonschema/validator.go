@@ -295,7 +295,8 @@ func (vd *validator) objValidate(obj map[string]any) {
 			}
 			if err := sch.validate(pname, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
 				verr := err.(*ValidationError)
-				verr.InstanceLocation = vd.vloc
+				// Changed by Gatewright: the location is copied, because vd.vloc changes later.
+				verr.InstanceLocation = vd.instanceLocation()
 				verr.SchemaURL = s.PropertyNames.Location
 				verr.ErrorKind = &kind.PropertyNames{Property: pname}
 				vd.addErr(verr)
