@@ -17,6 +17,7 @@ import (
 
 	"github.com/gatewright/gatewright/internal/bench/fixture"
 	"github.com/gatewright/gatewright/internal/bench/load"
+	"github.com/gatewright/gatewright/shared/format/project"
 	"github.com/gatewright/gatewright/shared/testing/freeport"
 )
 
@@ -189,7 +190,7 @@ func writeGitHubProject(folder string) error {
 	}
 	for _, item := range document.Paths {
 		for method, operation := range item {
-			if !slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, method) {
+			if !slices.Contains(project.Methods(), method) {
 				continue
 			}
 			const route = `{"x-gateway-route": {"corsPolicy": "none", "policies": {"inbound": ["key"]},

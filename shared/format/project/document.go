@@ -22,6 +22,8 @@ type document struct {
 	// mappings has the names of the mapping of each discriminator, in the order of the file. The key identifies the
 	// mapping in the tree.
 	mappings map[uintptr][]string
+	// unserved has the pointers of operations that have an x-gateway-route and that no path has.
+	unserved map[string]bool
 }
 
 // parse reads a JSON file. It reports invalid encoding, syntax errors with line and column, duplicate names in an

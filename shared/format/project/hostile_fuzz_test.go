@@ -75,9 +75,13 @@ func FuzzOpenAPI(f *testing.F) {
 			` "options": {"baseUrl": "$env(FIRST)${env.FIRST}"}}}}}}`,
 		`"paths": {}, "x-a": [1e308, -0, 1e999999999, "` + strings.Repeat("x", 100) + `"]`,
 		`"paths": {"a": 1, "/b": {"callbacks": {}}}, "webhooks": {"a": []}, "tags": [1, 1]`,
+		`"paths": {"/a": {"$ref": "#/paths/~1b", "query": 1}, "/b": {"$ref": "#/components/pathItems/a"},` +
+			` "/c#": {"$ref": 1}},` +
+			` "components": {"pathItems": {"a": {"$ref": "#/paths/~1a", "additionalOperations": {"COPY": {}, "get": 1}}}}`,
 	} {
 		f.Add("3.0.3", seed, uint16(0))
 		f.Add("3.1.0", seed, uint16(1))
+		f.Add("3.2.0", seed, uint16(0))
 	}
 	compiler := project.NewCompiler()
 	f.Fuzz(func(t *testing.T, version, members string, extra uint16) {

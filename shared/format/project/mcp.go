@@ -117,14 +117,11 @@ func (a Argument) TargetName() string {
 // route, and adds the schema of responses for the first server that requires the schema.
 func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 	doc := c.docs[route.Source.File]
-	key := route.Source
+	key := route.key()
 	m, exists := c.offers[key]
 	if !exists {
-		at := tokens(route.Source.Pointer)
+		item, operation := c.declaration(route)
 		root, _ := doc.root.(map[string]any)
-		paths, _ := root["paths"].(map[string]any)
-		item, _ := paths[at[1]].(map[string]any)
-		operation, _ := item[at[2]].(map[string]any)
 		version, _ := root["openapi"].(string)
 		m = &offerBuilder{
 			c: c, doc: doc, route: route, at: route.Source.Pointer, item: item, operation: operation,

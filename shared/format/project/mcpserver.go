@@ -144,9 +144,13 @@ func (c *compiler) checkResources() {
 // warnUnoffered warns about routes with an mcp object that no MCP server lists, unless the object has "enabled":
 // false.
 func (c *compiler) warnUnoffered(offered map[int]bool) {
-	for i, r := range c.artifact.Routes {
+	sources := map[Source]bool{}
+	for i := range offered {
+		sources[c.artifact.Routes[i].Source] = true
+	}
+	for _, r := range c.artifact.Routes {
 		var object mcpObject
-		if len(r.MCP) == 0 || offered[i] || json.Unmarshal(r.MCP, &object) != nil || object.Enabled != nil &&
+		if len(r.MCP) == 0 || sources[r.Source] || json.Unmarshal(r.MCP, &object) != nil || object.Enabled != nil &&
 			!*object.Enabled {
 			continue
 		}
@@ -213,9 +217,14 @@ func (c *compiler) missingOperation(op listedOperation, known *declarations) (me
 	if doc == nil {
 		return "", ""
 	}
+	const leftOut = "This operation is not served, because its path has a query or a fragment. Write the path without " +
+		"it, or remove this entry."
 	if op.ID != "" {
 		if first, declared := known.operations[op.ID]; declared && first.File == op.File {
 			return "", ""
+		}
+		if known.leftOut[Source{op.File, op.ID}] {
+			return "/id", leftOut
 		}
 		return "/id", fmt.Sprintf("There is no operation of this id in that file, which has %s. Write an operationId of the "+
 			"file, or the file that has it.", known.idsOf(op.File))
@@ -226,8 +235,14 @@ func (c *compiler) missingOperation(op listedOperation, known *declarations) (me
 	if !found {
 		return "/path", "There is no such path in that file. Write it as the file has it, such as /pets/{id}."
 	}
-	if _, declared := item[strings.ToLower(op.Method)].(map[string]any); declared {
-		return "", ""
+	for _, operation := range c.readPathItem(doc, pointer("paths", op.Path), item).operations() {
+		switch {
+		case operation.method != op.Method:
+		case strings.ContainsAny(op.Path, "?#"):
+			return "/path", leftOut
+		default:
+			return "", ""
+		}
 	}
 	return "/method", "The path has no operation of this method in that file. Write a method that it has there."
 }

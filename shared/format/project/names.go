@@ -29,7 +29,7 @@ const (
 
 // nameKey identifies a name: the operation, and the suffix if it is the name of a tool of a GraphQL route.
 type nameKey struct {
-	operation Source
+	operation routeKey
 	suffix    string
 }
 
@@ -91,7 +91,7 @@ func operationNames(routes []*Route) map[nameKey]string {
 
 // add adds one name of an operation. configured is the name in the mcp object.
 func (n *operationNamer) add(kind MCPKind, route *Route, suffix, configured string) {
-	key := nameKey{route.Source, suffix}
+	key := nameKey{route.key(), suffix}
 	if configured = strings.TrimSpace(configured); configured != "" {
 		n.taken[kind][configured] = true
 		return
@@ -131,7 +131,7 @@ func withDigest(stem, id, suffix string) string {
 // operationName returns the name of an operation that has none in its mcp object. It
 // returns the operation id if names are not derived, as in OfferedOperations.
 func (c *compiler) operationName(route *Route, suffix string) string {
-	if name, ok := c.names[nameKey{route.Source, suffix}]; ok {
+	if name, ok := c.names[nameKey{route.key(), suffix}]; ok {
 		return name
 	}
 	if route.OperationID == "" && c.names != nil {

@@ -30,7 +30,7 @@ func OfferedOperations(data []byte) ([]OfferedOperation, []Problem) {
 	c := &compiler{
 		artifact: &Artifact{},
 		docs:     map[string]*document{},
-		offers:   map[Source]*offerBuilder{},
+		offers:   map[routeKey]*offerBuilder{},
 	}
 	var all []OfferedOperation
 	if doc := c.parse(offeredFile, data); doc != nil {

@@ -2,6 +2,8 @@ package project
 
 import (
 	"maps"
+	"net/mail"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 var (
 	openAPI30 = lazy.Regexp(`^3\.0\.\d+(-.+)?$`)
 	openAPI31 = lazy.Regexp(`^3\.1\.\d+(-.+)?$`)
+	openAPI32 = lazy.Regexp(`^3\.2\.\d+(-.+)?$`)
 )
 
 // checkOpenAPI reports violations of the OpenAPI Initiative's own schemas, and references
@@ -28,12 +31,14 @@ func (c *compiler) checkOpenAPI(doc *document) bool {
 	case openAPI30().MatchString(version):
 		schema = c.schemas.openAPI30
 	case openAPI31().MatchString(version):
+	case openAPI32().MatchString(version):
+		schema = c.schemas.openAPI32
 	case root["swagger"] != nil:
-		c.fail(doc.file, "/swagger", "This is Swagger 2, which is not supported. Convert it to OpenAPI 3.1 or 3.0.")
+		c.fail(doc.file, "/swagger", "This is Swagger 2, which is not supported. Convert it to OpenAPI 3.0, 3.1 or 3.2.")
 		return false
 	default:
 		c.fail(doc.file, "/openapi",
-			`This version is not supported. Write OpenAPI 3.1 or 3.0, and say so: "openapi": "3.1.0".`)
+			`This version is not supported. Write OpenAPI 3.0, 3.1 or 3.2, and say so: "openapi": "3.1.0".`)
 		return false
 	}
 	c.checkShape(doc.file, schema, root)
@@ -43,9 +48,69 @@ func (c *compiler) checkOpenAPI(doc *document) bool {
 		}
 		return false
 	}
-	refs := &references{c: c, file: doc.file, root: doc.root, valid: map[string]bool{}}
-	refs.walk(nil, doc.root)
+	c.checkObjects(doc)
 	return true
+}
+
+// checkObjects checks what the schemas of OpenAPI cannot express: references, patterns, and the addresses of the info
+// object. It also records routes that are not declared by an operation of a path (doc.unserved).
+func (c *compiler) checkObjects(doc *document) {
+	refs := &references{root: doc.root, valid: map[string]bool{}}
+	doc.unserved = map[string]bool{}
+	c.walker(func(at []string, kind objectKind, object map[string]any) {
+		if target, ok := object["$ref"].(string); ok && !refs.resolves(target) {
+			c.fail(doc.file, pointer(at...)+"/$ref", "This reference leads nowhere. Correct it, or add what it names.")
+		}
+		switch kind {
+		case schemaObject:
+			c.checkPatterns(doc.file, at, object)
+		case infoObject:
+			c.checkInfo(doc.file, object)
+		case operationObject:
+			if _, isRoute := object[routeExtension]; isRoute && (at[0] != "paths" || !isOperation(at)) {
+				doc.unserved[pointer(at...)] = true
+			}
+		default:
+		}
+	}).walk(nil, documentObject, doc.root)
+}
+
+// checkInfo warns about addresses of the info object that are invalid. The gateway does not use them.
+func (c *compiler) checkInfo(file string, info map[string]any) {
+	check := func(parent map[string]any, isValid func(string) bool, advice string, at ...string) {
+		text, exists := parent[at[len(at)-1]].(string)
+		if exists && !isValid(text) {
+			c.warn(file, pointer("info")+pointer(at...), "This is no %s.", advice)
+		}
+	}
+	contact, _ := info["contact"].(map[string]any)
+	license, _ := info["license"].(map[string]any)
+	const urlAdvice = "URL. Write one such as https://example.com/terms"
+	check(info, isURL, urlAdvice, "termsOfService")
+	check(contact, isURL, urlAdvice, "contact", "url")
+	check(contact, isEmail, "email address. Write one such as team@example.com", "contact", "email")
+	check(license, isURL, urlAdvice, "license", "url")
+}
+
+// isURL reports whether a text is a URL or a relative reference (RFC 3986).
+func isURL(text string) bool {
+	_, err := url.Parse(text)
+	return err == nil && !strings.ContainsAny(text, " <>\"{}|\\^`")
+}
+
+// isEmail reports whether a text is an email address without a name.
+func isEmail(text string) bool {
+	address, err := mail.ParseAddress(text)
+	return err == nil && address.Address == text
+}
+
+// warnUnserved warns about routes of a document that no path has: those of webhooks and callbacks, and those of path
+// items in components that no path refers to.
+func (c *compiler) warnUnserved(doc *document) {
+	for at := range doc.unserved {
+		c.warn(doc.file, at+pointer(routeExtension), "This route has no effect: the gateway serves the operations of paths, "+
+			"and no path has this one. Refer to its path item in paths, or remove x-gateway-route.")
+	}
 }
 
 // checkShape validates a document against a schema of OpenAPI. An error of the library
@@ -138,44 +203,8 @@ func (c *compiler) checkPart(file, at string, s *shape, root map[string]any) {
 
 // references checks the references of a document to its own parts.
 type references struct {
-	c     *compiler
-	file  string
 	root  any
 	valid map[string]bool // whether a target exists, for the targets checked so far
-}
-
-// walk checks every $ref below value. It skips members whose names mean that they contain
-// data: examples, defaults, enumerations, constants, values and extensions.
-func (r *references) walk(at []string, value any) {
-	if r.c.stopped() {
-		return
-	}
-	switch v := value.(type) {
-	case map[string]any:
-		if target, ok := v["$ref"].(string); ok && !r.resolves(target) {
-			r.c.fail(r.file, pointer(at...)+"/$ref", "This reference leads nowhere. Correct it, or add what it names.")
-		}
-		at = append(at, "")
-		for name, child := range v {
-			switch {
-			case name == "example", name == "default", name == "enum", name == "const", name == "value",
-				strings.HasPrefix(name, "x-"):
-				continue
-			case name == "examples":
-				if _, isList := child.([]any); isList {
-					continue // the examples of a schema; other examples are an object that can have references
-				}
-			}
-			at[len(at)-1] = name
-			r.walk(at, child)
-		}
-	case []any:
-		at = append(at, "")
-		for i, child := range v {
-			at[len(at)-1] = strconv.Itoa(i)
-			r.walk(at, child)
-		}
-	}
 }
 
 // resolves reports whether a target exists. It accepts references to other documents

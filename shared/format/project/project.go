@@ -84,7 +84,8 @@ func (co *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifa
 		addedPolicies: map[Source]int{},
 		unreadable:    map[string]bool{},
 		docs:          map[string]*document{},
-		offers:        map[Source]*offerBuilder{},
+		offers:        map[routeKey]*offerBuilder{},
+		referred:      map[routeKey]referredOperation{},
 	}
 	c.knownPolicies = sync.OnceValue(c.listPolicies)
 	c.env = &environment{variables: in.Variables, report: &c.report, used: c.artifact.Env}
@@ -127,7 +128,7 @@ type compiler struct {
 	// included, so that the routes that name them are not reported as well.
 	policies map[string]*policyUse
 	// addedPolicies counts the policies that the security schemes added to the beginning of a route's inbound policies,
-	// by the place that declares the route.
+	// by route.
 	addedPolicies map[Source]int
 	// knownPolicies lists the names of policies, for messages about an unknown name.
 	knownPolicies func() string
@@ -135,12 +136,14 @@ type compiler struct {
 	// does not report names as missing that such a file could define.
 	unreadable map[string]bool
 	// docs are the OpenAPI documents by file. servers are the routes that are MCP servers.
-	// offers has the builders of the MCP operations, by the place that declares the route.
+	// offers has the builders of the MCP operations, by route.
 	docs    map[string]*document
 	servers []mcpServer
-	offers  map[Source]*offerBuilder
+	offers  map[routeKey]*offerBuilder
 	// names are the names of offered operations that have none in their mcp objects.
 	names map[nameKey]string
+	// referred has the operations of paths that refer to another path item.
+	referred map[routeKey]referredOperation
 	// values is the number of values that were read. operations is the number of operations.
 	// size is the estimated size of the artifact's encoding, in bytes. All three have budgets.
 	values, operations, size int
@@ -186,10 +189,13 @@ func (c *compiler) readRoutes() {
 		if c.checkOpenAPI(doc) {
 			c.docs[name], doc.security = doc, c.readSecurity(doc)
 			c.readPaths(doc, known)
+			c.warnUnserved(doc)
 		}
 	}
 	c.readServers(known)
+	c.warnUncheckedPatterns()
 	clear(c.docs)
+	clear(c.referred)
 }
 
 // warnMisnamed warns about existing files that the compiler does not read although their names suggest it.
@@ -202,10 +208,11 @@ func (c *compiler) warnMisnamed() {
 	}
 }
 
-// inHandlerOptions reports whether a place in an OpenAPI document allows $env:
-// /paths/PATH/METHOD/x-gateway-route/handler/options.
+// inHandlerOptions reports whether a place in an OpenAPI document allows $env: x-gateway-route/handler/options in an
+// operation.
 func inHandlerOptions(at []string) bool {
-	return len(at) == 6 && at[0] == "paths" && at[3] == routeExtension && at[4] == "handler" && at[5] == "options"
+	n := len(at) - 3
+	return n > 0 && at[n] == routeExtension && at[n+1] == "handler" && at[n+2] == "options" && isOperation(at[:n])
 }
 
 // readComponent reads a handler object, which matches its schema, and resolves its variables. It reports mistakes. It

@@ -23,9 +23,6 @@ const (
 	corsAnything = "anything-goes"
 )
 
-// methods are the methods of OpenAPI. The artifact lists the routes of a path in this order.
-var methods = [...]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
-
 // parameter matches a template expression of a path.
 var parameter = lazy.Regexp(`\{[^{}]*\}`)
 
@@ -33,10 +30,16 @@ var parameter = lazy.Regexp(`\{[^{}]*\}`)
 type declarations struct {
 	operations map[string]Source // by operation id
 	routes     map[string]Source // by method, path mode and shape of the path
+	sources    map[Source]bool   // the operations to which paths refer
+	// leftOut has the operations of paths that are left out, by file and id (in place of a pointer).
+	leftOut map[Source]bool
 }
 
 func newDeclarations() *declarations {
-	return &declarations{operations: map[string]Source{}, routes: map[string]Source{}}
+	return &declarations{
+		operations: map[string]Source{}, routes: map[string]Source{}, sources: map[Source]bool{},
+		leftOut: map[Source]bool{},
+	}
 }
 
 // readPaths adds the routes of a document's operations, in the order of
@@ -52,35 +55,40 @@ func (c *compiler) readPaths(doc *document, known *declarations) {
 		if !ok || strings.HasPrefix(path, "x-") {
 			continue // a value that is not an object is already reported; x- begins an extension
 		}
-		at := pointer("paths", path)
-		if _, ref := item["$ref"]; ref {
-			c.fail(doc.file, at+"/$ref", "A path that refers to another is not supported. Write its operations here.")
+		p := c.readPathItem(doc, pointer("paths", path), item)
+		mode := c.pathMode(doc.file, p)
+		if mode == OpenAPIPath && strings.ContainsAny(path, "?#") {
+			c.leaveOut(doc.file, p, known)
+			continue
 		}
-		mode := c.pathMode(doc.file, at, item)
-		c.checkPath(doc.file, at, path, mode)
-		for _, method := range methods {
-			operation, ok := item[method].(map[string]any)
-			if !ok {
-				continue
-			}
+		c.checkPath(doc.file, p.at, path, mode)
+		for _, operation := range p.operations() {
 			if c.operations++; c.operations > maxOperations {
 				if c.operations == maxOperations+1 {
-					c.failBudget(doc.file, at+"/"+method, "operations", int64(c.operations),
+					c.failBudget(doc.file, operation.at, "operations", int64(c.operations),
 						"Reading ended here. Divide the project into several.")
 				}
 				return
 			}
-			source := Source{File: doc.file, Pointer: at + "/" + method}
-			c.readOperation(operation, Route{Method: strings.ToUpper(method), Path: path, PathMode: mode, Source: source}, known)
+			c.checkMethod(doc.file, operation)
+			source := Source{File: doc.file, Pointer: operation.at}
+			operation.isRepeated = known.sources[source] || p.belongsToOtherPath(operation.at)
+			route := Route{Method: operation.method, Path: path, PathMode: mode, Source: source}
+			if p.origins != nil {
+				known.sources[source] = known.sources[source] || !p.belongsToOtherPath(operation.at)
+				c.referred[route.key()] = referredOperation{p.members, operation.object}
+				delete(doc.unserved, operation.at)
+			}
+			c.readOperation(operation, route, known)
 		}
 	}
 }
 
 // pathMode returns the mode of a path from its extension. It returns OpenAPIPath, the default, for an invalid
 // extension, and reports the mistakes.
-func (c *compiler) pathMode(file, at string, item map[string]any) PathMode {
-	extension, has := item[pathExtension]
-	if !has || !check(&c.report, file, at+"/"+pathExtension, c.schemas.path, extension) {
+func (c *compiler) pathMode(file string, p *pathItem) PathMode {
+	extension, has := p.members[pathExtension]
+	if !has || !check(&c.report, file, p.pointerOf(pathExtension), c.schemas.path, extension) {
 		return OpenAPIPath
 	}
 	object, _ := extension.(map[string]any)
@@ -103,9 +111,6 @@ func (c *compiler) checkPath(file, at, path string, mode PathMode) {
 	switch {
 	case strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
 		c.fail(file, at, "This path has white space or control characters. Percent-encode them.")
-	case mode == OpenAPIPath && strings.ContainsAny(path, "?#"):
-		c.fail(file, at, "This path has a query or fragment, which routes do not match. Remove it; query parameters belong "+
-			"into parameters.")
 	default:
 		if _, err := canonical(path, mode); err != nil {
 			c.fail(file, at, "No request matches this path: %v.", err)
@@ -130,10 +135,13 @@ func (c *compiler) checkPath(file, at, path string, mode PathMode) {
 	}
 }
 
-// readOperation checks an operation and adds its route to the artifact.
-func (c *compiler) readOperation(operation map[string]any, route Route, known *declarations) {
-	file, at := route.Source.File, route.Source.Pointer
-	route.OperationID, _ = operation["operationId"].(string)
+// readOperation checks an operation and adds its route to the artifact. A repeated operation becomes a route without an
+// id, which belongs to another route of the operation.
+func (c *compiler) readOperation(declared declaredOperation, route Route, known *declarations) {
+	file, at, operation := route.Source.File, declared.at, declared.object
+	if !declared.isRepeated {
+		route.OperationID, _ = operation["operationId"].(string)
+	}
 	if route.OperationID != "" {
 		if first, duplicate := known.operations[route.OperationID]; duplicate {
 			c.fail(file, at+"/operationId", "This operation id is also that of %s in %s. Give each operation its own.",

@@ -14,17 +14,17 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema/kind"
 )
 
-// schemaFiles are the OpenAPI Initiative's schemas of OpenAPI 3.0 (2021-09-28) and 3.1 (2022-10-07),
-// unchanged, and our own schemas of the files and extensions that contract 4.1 describes.
+// schemaFiles are the OpenAPI Initiative's schemas of OpenAPI 3.0 (2021-09-28), 3.1 (2022-10-07) and 3.2
+// (2025-11-23), unchanged, and our own schemas of the files and extensions that contract 4.1 describes.
 //
 //go:embed schemas/*.json
 var schemaFiles embed.FS
 
 // schemas are the required shapes of a project's files.
 type schemas struct {
-	openAPI30, openAPI31     *shape
-	route, path              *shape
-	policies, cors, settings *shape
+	openAPI30, openAPI31, openAPI32 *shape
+	route, path                     *shape
+	policies, cors, settings        *shape
 }
 
 // shape is a schema in two forms, for two methods of validation.
@@ -83,6 +83,7 @@ func loadSchemas() (*schemas, error) {
 	for name, dst := range map[string]**shape{
 		"openapi-3.0.json": &s.openAPI30,
 		"openapi-3.1.json": &s.openAPI31,
+		"openapi-3.2.json": &s.openAPI32,
 		"route.json":       &s.route,
 		"path.json":        &s.path,
 		"policies.json":    &s.policies,
@@ -97,6 +98,7 @@ func loadSchemas() (*schemas, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read schema %s: %w", name, err)
 		}
+		removeFormats(tree)
 		// Without a scheme, the name would refer to a file in the working folder, which can be deleted.
 		url := "embedded:///" + name
 		if err := c.AddResource(url, tree); err != nil {
@@ -107,6 +109,25 @@ func loadSchemas() (*schemas, error) {
 		}
 	}
 	return s, nil
+}
+
+// removeFormats removes the keyword "format" from a schema. The library would assert it in the schema of OpenAPI 3.0,
+// with Go's syntax of regular expressions, although patterns have the syntax of ECMA-262. The schemas of later
+// versions do not assert formats.
+func removeFormats(schema any) {
+	switch v := schema.(type) {
+	case map[string]any:
+		if _, isKeyword := v["format"].(string); isKeyword { // a property called format is an object
+			delete(v, "format")
+		}
+		for _, child := range v {
+			removeFormats(child)
+		}
+	case []any:
+		for _, child := range v {
+			removeFormats(child)
+		}
+	}
 }
 
 func newShape(c *jsonschema.Compiler, url string) (*shape, error) {
@@ -183,6 +204,8 @@ func collect(out []*jsonschema.ValidationError, e *jsonschema.ValidationError) [
 	switch e.ErrorKind.(type) {
 	case *kind.OneOf, *kind.AnyOf:
 		return append(out, intendedViolations(e)...)
+	case *kind.PropertyNames: // its causes do not have the place of the name
+		return append(out, e)
 	}
 	if len(e.Causes) == 0 {
 		return append(out, e)
@@ -285,11 +308,15 @@ func (*missingOneOf) LocalizedString(*message.Printer) string { return "" }
 
 // patternDescriptions describes what the patterns of the schemas match.
 var patternDescriptions = map[string]string{
-	`^3\.0\.\d(-.+)?$`:             "a version of OpenAPI 3.0, such as 3.0.3",
-	`^3\.1\.\d+(-.+)?$`:            "a version of OpenAPI 3.1, such as 3.1.0",
-	`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`: "a date such as 2026-01-31",
-	`^[Bb][Ee][Aa][Rr][Ee][Rr]$`:   `the word "bearer"`,
-	`^[a-zA-Z0-9._-]+$`:            "of letters, digits, dots, hyphens and underscores",
+	`^3\.0\.\d(-.+)?$`:              "a version of OpenAPI 3.0, such as 3.0.3",
+	`^3\.1\.\d+(-.+)?$`:             "a version of OpenAPI 3.1, such as 3.1.0",
+	`^3\.2\.\d+(-.+)?$`:             "a version of OpenAPI 3.2, such as 3.2.0",
+	`^[^#]*$`:                       "without a fragment",
+	`^[^{}]+$`:                      "a name without braces",
+	"^[a-zA-Z0-9!#$%&'*+.^_`|~-]+$": "a method, such as COPY",
+	`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`:  "a date such as 2026-01-31",
+	`^[Bb][Ee][Aa][Rr][Ee][Rr]$`:    `the word "bearer"`,
+	`^[a-zA-Z0-9._-]+$`:             "of letters, digits, dots, hyphens and underscores",
 }
 
 // messages returns the messages about a violation, which say what to do. The keys are
@@ -320,7 +347,7 @@ func messages(k jsonschema.ErrorKind) map[string]string {
 	case *kind.Pattern:
 		return single("This has to be %s.", patternDescriptions[k.Want])
 	case *kind.PropertyNames:
-		return single("The name of this property has a form that is not allowed here. Rename it.")
+		return map[string]string{k.Property: "The name of this property has a form that is not allowed here. Rename it."}
 	case *kind.MinLength:
 		return single("This has to have at least %d characters.", k.Want)
 	case *kind.MaxLength:

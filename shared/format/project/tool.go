@@ -174,6 +174,10 @@ func (b *offerBuilder) addParameter(at string, p map[string]any) {
 	switch {
 	case in == "cookie", in == "header" && slices.Contains(ignoredHeaders, strings.ToLower(name)):
 		return // the caller's own headers and cookies are forwarded
+	case in == "querystring":
+		b.fail(at+"/in", "An MCP server cannot write a whole query string. Describe the query by parameters with the "+
+			"location query.")
+		return
 	case in != "path" && in != "query" && in != "header":
 		return // already reported by the OpenAPI schema
 	}
@@ -181,7 +185,7 @@ func (b *offerBuilder) addParameter(at string, p map[string]any) {
 	schema, pointer := p["schema"], at+"/schema"
 	if content, ok := p["content"].(map[string]any); ok {
 		mediaType := jsonContent(content)
-		media, _ := content[mediaType].(map[string]any)
+		media, _ := dereference(b.doc.root, content[mediaType])
 		if mediaType == "" {
 			b.fail(at+"/content", "An MCP server can send this parameter as JSON alone. Describe it as application/json, or "+
 				"by a schema.")
@@ -269,7 +273,7 @@ func (b *offerBuilder) addBody() {
 		return
 	}
 	b.offer.Body, b.offer.ContentType = kind, mediaType
-	media, _ := content[mediaType].(map[string]any)
+	media, _ := dereference(b.doc.root, content[mediaType])
 	if strings.Contains(mediaType, "*") {
 		b.offer.ContentType = "application/json"
 	}
@@ -407,7 +411,7 @@ func (b *offerBuilder) outputSchema() any {
 		}
 		content, _ := response["content"].(map[string]any)
 		mediaType := jsonContent(content)
-		media, _ := content[mediaType].(map[string]any)
+		media, _ := dereference(b.doc.root, content[mediaType])
 		if media["schema"] == nil || !b.mayBeObject(media["schema"]) {
 			return nil
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	sharedmcp "github.com/gatewright/gatewright/shared/format/mcp"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 // addTool offers a route as a tool.
@@ -111,7 +112,7 @@ func annotationsOf(method string) *mcp.ToolAnnotations {
 	yes, no := true, false
 	a := &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, project.MethodQuery:
 		a.ReadOnlyHint, a.IdempotentHint, a.DestructiveHint = true, true, &no
 	case http.MethodPut, http.MethodDelete:
 		a.IdempotentHint = true

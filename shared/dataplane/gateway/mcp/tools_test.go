@@ -12,7 +12,7 @@ func TestHintsMatchMethodSemantics(t *testing.T) {
 	for method, want := range map[string]string{
 		"GET": "reads, repeats", "HEAD": "reads, repeats", "OPTIONS": "reads, repeats", "TRACE": "reads, repeats",
 		"PUT": "repeats, destroys", "DELETE": "repeats, destroys", "POST": "destroys", "PATCH": "destroys",
-		"QUERY": "destroys",
+		"QUERY": "reads, repeats", "COPY": "destroys",
 	} {
 		h, got := annotationsOf(method), []string(nil)
 		for _, hint := range []struct {

@@ -1,0 +1,75 @@
+package project
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"github.com/gatewright/gatewright/shared/format/regex"
+)
+
+// The patterns of a document are regular expressions of ECMA-262. The gateway evaluates only those in the schemas of
+// MCP operations. A text that is no such expression is only passed on, so it is a warning and not an error.
+
+// checkPatterns warns about patterns of a schema that are no regular expressions. at has the tokens of its pointer.
+func (c *compiler) checkPatterns(file string, at []string, schema map[string]any) {
+	eachPattern(schema, func(text string, member ...string) {
+		if err := regex.Check(text); err != nil {
+			c.warn(file, pointer(at...)+pointer(member...), "This is no regular expression of ECMA-262: %v. It is passed on as "+
+				"it is, and no value is checked with it.", err)
+		}
+	})
+}
+
+// eachPattern calls found for each pattern that a schema itself has, with the tokens of its place in the schema.
+func eachPattern(schema map[string]any, found func(text string, member ...string)) {
+	if text, ok := schema["pattern"].(string); ok {
+		found(text, "pattern")
+	}
+	named, _ := schema["patternProperties"].(map[string]any)
+	for text := range named {
+		found(text, "patternProperties", text)
+	}
+}
+
+// warnUncheckedPatterns warns about patterns of MCP operations that the gateway cannot evaluate, wherever they are in
+// the document of the operation. The gateway accepts every text in their place.
+func (c *compiler) warnUncheckedPatterns() {
+	unchecked := map[string]map[string]string{} // why, by file and pattern
+	for i := range c.artifact.Routes {
+		route := &c.artifact.Routes[i]
+		if route.MCPOperation == nil {
+			continue
+		}
+		for _, schema := range [...]json.RawMessage{route.MCPOperation.Input, route.MCPOperation.Output} {
+			var tree any
+			if !bytes.Contains(schema, []byte(`"pattern`)) || json.Unmarshal(schema, &tree) != nil {
+				continue
+			}
+			c.walker(func(_ []string, _ objectKind, schema map[string]any) {
+				eachPattern(schema, func(text string, _ ...string) {
+					_, err := regex.Compile(text)
+					if e, ok := errors.AsType[*regex.UnsupportedError](err); ok {
+						if unchecked[route.Source.File] == nil {
+							unchecked[route.Source.File] = map[string]string{}
+						}
+						unchecked[route.Source.File][text] = e.Reason
+					}
+				})
+			}).walk(nil, schemaObject, tree)
+		}
+	}
+	for file, reasons := range unchecked {
+		c.walker(func(at []string, kind objectKind, object map[string]any) {
+			if kind != schemaObject {
+				return
+			}
+			eachPattern(object, func(text string, member ...string) {
+				if reason := reasons[text]; reason != "" {
+					c.warn(file, pointer(at...)+pointer(member...), "An MCP server cannot check this pattern, because it %s. It "+
+						"accepts every text, and the upstream has to check it.", reason)
+				}
+			})
+		}).walk(nil, documentObject, c.docs[file].root)
+	}
+}
