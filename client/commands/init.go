@@ -39,6 +39,7 @@ func (a *App) initCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		var notes []string
 		switch {
 		case from != "":
 			var routes scaffold.Routes
@@ -46,9 +47,7 @@ func (a *App) initCommand() *cobra.Command {
 				return err
 			}
 			scaffold.UseDescription(files, routes)
-			for _, note := range slices.Concat(routes.Notes, routes.SecurityNotes) {
-				s.out.Infof("%s", note)
-			}
+			notes = slices.Concat(routes.Notes, routes.SecurityNotes)
 		case len(variables) > 0:
 			return exit.WithCode(exit.Usage, errors.New("--server-variable has an effect only with --from, whose servers have "+
 				"variables"))
@@ -56,7 +55,7 @@ func (a *App) initCommand() *cobra.Command {
 		if err := scaffold.WriteFiles(args[0], files); err != nil {
 			return err
 		}
-		return s.reportCreated(ctx, args[0], files)
+		return s.reportCreated(ctx, args[0], files, notes)
 	})
 	c.Flags().StringVar(&from, "from", "", "a `FILE` with a description in OpenAPI 3 or Swagger 2.0, - for stdin")
 	c.Flags().StringVar(&upstream, "upstream", "", "the `URL` that routes forward to")
@@ -87,8 +86,12 @@ func (a *App) routesFrom(ctx context.Context, from, upstream string, variables [
 }
 
 // reportCreated reports the problems that a deploy of the created files would report. If there are errors among them,
-// it returns an error. Otherwise it writes the names of the files.
-func (s *session) reportCreated(ctx context.Context, dir string, files map[string][]byte) error {
+// it returns an error. Otherwise it writes the names of the files. notes are sentences about how the files were made. They
+// are members of a document in JSON or YAML, and lines on stderr otherwise.
+func (s *session) reportCreated(ctx context.Context, dir string, files map[string][]byte, notes []string) error {
+	for _, note := range notes {
+		s.out.Infof("%s", note)
+	}
 	p, err := folder.Open(ctx, dir)
 	if err != nil {
 		return err
@@ -107,7 +110,8 @@ func (s *session) reportCreated(ctx context.Context, dir string, files map[strin
 	created := struct {
 		Folder string   `json:"folder"`
 		Files  []string `json:"files"`
-	}{Folder: dir}
+		Notes  []string `json:"notes,omitempty"`
+	}{Folder: dir, Notes: notes}
 	for name := range files {
 		created.Files = append(created.Files, name)
 	}
