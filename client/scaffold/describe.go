@@ -9,12 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gatewright/gatewright/client/exit"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// methods are the members of a path that are operations (OpenAPI 3.1, 4.8.9). OpenAPI 3.2 adds queryMethod, and
-// additionalOperations, an object of operations by their methods.
-var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
-
+// OpenAPI 3.2 adds two members of a path: the operation queryMethod, and additionalOperations, an object of operations
+// by their methods.
 const (
 	queryMethod          = "query"
 	additionalOperations = "additionalOperations"
@@ -231,7 +230,7 @@ func (r *router) item(item []member, path, at string) ([]member, error) {
 func (r *router) is32() bool { return strings.HasPrefix(r.version, "3.2") }
 
 func (r *router) isMethod(name string) bool {
-	return slices.Contains(methods, name) || r.is32() && name == queryMethod
+	return slices.Contains(project.Methods(), name) && (name != queryMethod || r.is32())
 }
 
 // operation returns an operation with a route. list has the servers of its path, or of the description.
