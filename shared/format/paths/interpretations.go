@@ -94,6 +94,26 @@ func (in interpretation) apply(path string) string {
 	return path
 }
 
+// DecodePlain decodes the escapes of characters that can be in a segment of a path without an escape: %3A is ":". All
+// other escapes stay, such as %2F. It returns a text without such escapes unchanged, without allocating memory.
+func DecodePlain(text string) string {
+	var b strings.Builder
+	from := 0 // b contains everything before from
+	for i := 0; i+2 < len(text); i++ {
+		if c, ok := escapeAt(text, i); text[i] == '%' && ok && hasClass(c, plain) {
+			b.WriteString(text[from:i])
+			b.WriteByte(c)
+			i += 2
+			from = i + 1
+		}
+	}
+	if from == 0 {
+		return text
+	}
+	b.WriteString(text[from:])
+	return b.String()
+}
+
 // cutParameters cuts each segment at its first ";".
 func cutParameters(path string) string {
 	segments := strings.Split(path, "/")

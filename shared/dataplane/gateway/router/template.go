@@ -24,7 +24,8 @@ type mixed struct {
 }
 
 // segment is the part of a template between two slashes. Its elements are literals, and there is a parameter between
-// every two adjacent elements: {id} is ["", ""]. A segment without parameters has one element.
+// every two adjacent elements: {id} is ["", ""]. A segment without parameters has one element, which is unescaped. If
+// there are parameters, the literals have the form of paths.DecodePlain.
 type segment []string
 
 func (s segment) params() int     { return len(s) - 1 }
@@ -110,6 +111,10 @@ func parseSegment(text string) (segment, []string, error) {
 	s = append(s, text)
 	if s.isLiteral() {
 		s[0] = unescape(text)
+		return s, names, nil
+	}
+	for i := range s {
+		s[i] = paths.DecodePlain(s[i])
 	}
 	return s, names, nil
 }
@@ -170,9 +175,13 @@ func (n *node) find(path string, from int, m *Match, params int) *node {
 			return found
 		}
 	}
+	plain := text
+	if len(n.mixed) > 0 {
+		plain = paths.DecodePlain(text) // {id}:run is the segment 5:run, and also 5%3Arun
+	}
 	for i := range n.mixed {
 		s := n.mixed[i].segment
-		if s.match(text, m.values[params:]) {
+		if s.match(plain, m.values[params:]) {
 			if found := n.mixed[i].next.descend(path, end, m, params+s.params()); found != nil {
 				return found
 			}
