@@ -53,6 +53,10 @@ const (
 	maxAddressBytes  = 16 << 10
 	maxArtifactBytes = 8 * mib
 
+	maxSecurityChecks = 100_000
+	// maxInbound is the maximum number of inbound policies of a route, as in schemas/route.json.
+	maxInbound = 100
+
 	maxToolBytes         = 64 << 10
 	maxOfferedOperations = 500
 
@@ -151,6 +155,10 @@ func Budgets() []Budget {
 			"arithmetic of any size",
 		},
 		{"operations", maxOperations, "operations", "the project", "the gateway's memory"},
+		{
+			"security", maxSecurityChecks, "schemes", "the security requirements of all operations together",
+			"the time for their checks",
+		},
 		{
 			"options", maxOptionBytes, "bytes",
 			"the options of a handler or policy, with variables put in, and of an `mcp` object", "variables that multiply",

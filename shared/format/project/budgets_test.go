@@ -74,7 +74,13 @@ func budgetCases() []budgetCase {
 		name := strings.Repeat("n", 1_500)
 		return extension(strings.Repeat(`{"`+name+`":`, n) + "1" + strings.Repeat("}", n))
 	}
+	// secured returns a project with n operations, each of which requires 1,000 security schemes.
+	secured := func(n int) project.Files {
+		return documentFiles(`"security": [{` + list(1_000, `"s%d": []`) + `}], "paths": {` +
+			list(n, `"/%d": `+operation("{}", "")) + `}`)
+	}
 	return []budgetCase{
+		{"security", "101,000 schemes", secured(101), secured(100), "/paths/~1100/get"},
 		{
 			"name", "2,049 bytes", documentFiles(`"paths": {"/` + strings.Repeat("a", 2_048) + `": 1}`),
 			documentFiles(`"paths": {"/` + strings.Repeat("a", 2_047) + `": {}}`), "/paths",

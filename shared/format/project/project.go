@@ -144,6 +144,8 @@ type compiler struct {
 	names map[nameKey]string
 	// referred has the operations of paths that refer to another path item.
 	referred map[routeKey]referredOperation
+	// securityChecks is the number of schemes in the security requirements of all operations so far.
+	securityChecks int
 	// values is the number of values that were read. operations is the number of operations.
 	// size is the estimated size of the artifact's encoding, in bytes. All three have budgets.
 	values, operations, size int

@@ -63,6 +63,9 @@ func (c *compiler) readPaths(doc *document, known *declarations) {
 		}
 		c.checkPath(doc.file, p.at, path, mode)
 		for _, operation := range p.operations() {
+			if c.stopped() {
+				return
+			}
 			if c.operations++; c.operations > maxOperations {
 				if c.operations == maxOperations+1 {
 					c.failBudget(doc.file, operation.at, "operations", int64(c.operations),

@@ -166,12 +166,22 @@ func (c *compiler) applySecurity(operation map[string]any, route *Route) {
 	if own := alternatives(operation["security"]); own != nil {
 		at, required = at+"/security", own
 	}
+	if c.securityChecks > maxSecurityChecks {
+		return // already reported
+	}
 	if len(required) == 0 || slices.ContainsFunc(required, func(a alternative) bool { return len(a) == 0 }) {
 		return
 	}
+	for _, a := range required {
+		c.securityChecks += len(a)
+	}
+	if c.securityChecks > maxSecurityChecks {
+		c.failBudget(route.Source.File, at, "security", int64(c.securityChecks), "Shorten the requirements.")
+		return
+	}
 	// If there are several alternatives, a request needs only one of them, so none of their policies can be added.
-	if len(required) == 1 {
-		c.addSchemePolicies(s, required[0], route)
+	if len(required) == 1 && !c.addSchemePolicies(s, required[0], route) {
+		return
 	}
 	inbound := make([]Policy, len(route.Inbound))
 	for i, name := range route.Inbound {
@@ -191,6 +201,9 @@ func (c *compiler) applySecurity(operation map[string]any, route *Route) {
 			missing = lacking
 		}
 	}
+	if more := len(missing) - maxNamedSchemes; more > 0 {
+		missing = append(slices.Clone(missing[:maxNamedSchemes]), fmt.Sprintf("and the same is true of %d more schemes", more))
+	}
 	message := "The security of this operation is not enforced: " + strings.Join(missing, "; ") + "."
 	if len(required) > 1 {
 		message += fmt.Sprintf(" This is the nearest of %d alternatives.", len(required))
@@ -202,20 +215,30 @@ func (c *compiler) applySecurity(operation map[string]any, route *Route) {
 	c.warn(route.Source.File, at, "%s", message)
 }
 
+// maxNamedSchemes is the maximum number of schemes that a message about an operation names.
+const maxNamedSchemes = 3
+
 // addSchemePolicies adds the policies that the schemes name to the beginning of the route's inbound policies, in the
-// order of the names of the schemes. It skips policies that the route has already.
-func (c *compiler) addSchemePolicies(s *security, a alternative, route *Route) {
+// order of the names of the schemes. It skips policies that the route has already. If the route would have more than
+// maxInbound policies, addSchemePolicies reports that and returns false.
+func (c *compiler) addSchemePolicies(s *security, a alternative, route *Route) bool {
 	var added []string
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		policy := s.schemes[name].Policy
 		if policy == "" || slices.Contains(route.Inbound, policy) || slices.Contains(added, policy) {
 			continue
 		}
+		if len(added)+len(route.Inbound) == maxInbound {
+			c.fail(route.Source.File, route.Source.Pointer, "With the policies that its security schemes name, this route has "+
+				"more than %d inbound policies. Require fewer schemes.", maxInbound)
+			return false
+		}
 		c.policies[policy].used = true
 		added = append(added, policy)
 	}
 	route.Inbound = append(added, route.Inbound...)
 	c.addedPolicies[route.Source] = len(added)
+	return true
 }
 
 // unimplemented returns a text for each scheme of an alternative that the policies of a route do not implement, in the

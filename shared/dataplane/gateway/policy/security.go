@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -17,7 +16,7 @@ func Unprotected(scheme project.SecurityScheme, scopes []string, inbound []proje
 	kinds := builtins()
 	for i, p := range inbound {
 		k := kinds[p.Type]
-		if k.implements == nil || admitsAnonymous(p.Handler.Options) ||
+		if k.implements == nil || admitsAnonymous(p) ||
 			p.Name != scheme.Policy && !k.implements(scheme, p, inbound[:i]) {
 			continue
 		}
@@ -29,12 +28,20 @@ func Unprotected(scheme project.SecurityScheme, scopes []string, inbound []proje
 	return schemeAdvice(scheme)
 }
 
-// admitsAnonymous reports whether the options of a policy that identifies users let other requests through.
-func admitsAnonymous(raw json.RawMessage) bool {
-	var o struct {
-		AllowUnauthenticated bool `json:"allowUnauthenticatedRequests"`
+// admitsAnonymous reports whether a policy lets requests without an identified user through. It reads the options in
+// the same way as the policy: "true", the value of a variable, is true. It returns true for invalid options, and for a
+// type that does not identify users.
+func admitsAnonymous(p project.Policy) bool {
+	switch p.Type {
+	case apiKeyType:
+		o := defaultAPIKeyOptions()
+		return len(options.Read(p.Handler.Options, &o)) > 0 || o.AllowUnauthenticated
+	case mtlsType:
+		var o mtlsOptions
+		return len(options.Read(p.Handler.Options, &o)) > 0 || o.AllowUnauthenticated
+	default:
+		return true
 	}
-	return json.Unmarshal(raw, &o) == nil && o.AllowUnauthenticated
 }
 
 // schemeAdvice returns what to do if no policy of a route implements the scheme.
@@ -64,9 +71,7 @@ func schemeAdvice(scheme project.SecurityScheme) string {
 // One of these can move the key from a query parameter to the policy's header.
 func apiKeyImplements(scheme project.SecurityScheme, p project.Policy, earlier []project.Policy) bool {
 	o := defaultAPIKeyOptions()
-	if len(options.Read(p.Handler.Options, &o)) > 0 {
-		return false
-	}
+	options.Read(p.Handler.Options, &o) // without problems, or admitsAnonymous would be true
 	isAuthorization := strings.EqualFold(o.Header, "Authorization")
 	switch {
 	case scheme.Type == "http":

@@ -38,6 +38,7 @@ func TestUnprotected(t *testing.T) {
 
 	const plainKey = `{"authHeader":"x-key","authScheme":""}`
 	const anonymousKey = `{"authHeader":"x-key","authScheme":"","allowUnauthenticatedRequests":true}`
+	const anonymousText = `{"authHeader":"x-key","authScheme":"","allowUnauthenticatedRequests":"true"}`
 	const unknownOption = `{"authHeader":"x-key","authScheme":"","more":1}`
 	for name, test := range map[string]struct {
 		scheme  project.SecurityScheme
@@ -45,13 +46,17 @@ func TestUnprotected(t *testing.T) {
 		inbound []project.Policy
 		want    bool // whether the policies implement the scheme
 	}{
-		"header":                           {header, nil, chain(keys(plainKey)), true},
-		"header after a limit":             {header, nil, chain(limit, keys(plainKey)), true},
-		"header without policies":          {header, nil, nil, false},
-		"header with a limit":              {header, nil, chain(limit), false},
-		"another header":                   {header, nil, chain(keys("")), false},
-		"header with the scheme Bearer":    {header, nil, chain(keys(`{"authHeader":"X-Key"}`)), false},
-		"header with anonymous requests":   {header, nil, chain(keys(anonymousKey)), false},
+		"header":                          {header, nil, chain(keys(plainKey)), true},
+		"header after a limit":            {header, nil, chain(limit, keys(plainKey)), true},
+		"header without policies":         {header, nil, nil, false},
+		"header with a limit":             {header, nil, chain(limit), false},
+		"another header":                  {header, nil, chain(keys("")), false},
+		"header with the scheme Bearer":   {header, nil, chain(keys(`{"authHeader":"X-Key"}`)), false},
+		"header with anonymous requests":  {header, nil, chain(keys(anonymousKey)), false},
+		"header, anonymous by a variable": {header, nil, chain(keys(anonymousText)), false},
+		"certificate, anonymous by a variable": {
+			mutualTLS, nil, chain(declared("c", "mtls-auth-inbound", `{"allowUnauthenticatedRequests":"true"}`)), false,
+		},
 		"anonymous and strict":             {header, nil, chain(keys(anonymousKey), keys(plainKey)), true},
 		"header with scopes":               {header, []string{"read"}, chain(keys(plainKey)), false},
 		"header with unknown options":      {header, nil, chain(keys(unknownOption)), false},
