@@ -236,3 +236,24 @@ func TestMCPOperationsHaveOneName(t *testing.T) {
 		}
 	}
 }
+
+// TestMCPOperationsKeepTheCaseOfMethods checks that an MCP server finds operations by methods that are no members of
+// path items, whose case matters, and by other methods in any case.
+func TestMCPOperationsKeepTheCaseOfMethods(t *testing.T) {
+	const forward = `"responses": {"200": {"description": "d"}}, "x-gateway-route": {"handler": {"export": ` +
+		`"urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {"baseUrl": "https://up.example"}}}}`
+	for method, valid := range map[string]bool{
+		"copy": true, "COPY": true, "get": true, "GET": true, "Copy": false, "move": false,
+	} {
+		files := project.Files{"config/routes.oas.json": []byte(`{"openapi": "3.2.0", "info": {"title": "t", "version": "1"},
+			"paths": {"/a": {"get": {` + forward + `, "additionalOperations": {
+				"copy": {` + forward + `, "COPY": {` + forward + `}},
+			"/mcp": {"post": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {"handler": {
+				"export": "mcpServerHandler", "module": "$import(@gatewright/runtime)",
+				"options": {"operations": [{"file": "./config/routes.oas.json", "method": "` + method + `", "path": "/a"}]}}}}}}}`)}
+		a, result := tryBuild(t, files)
+		if (a != nil) != valid {
+			t.Errorf("build with the method %s: errors = %+v, want a valid project: %t", method, result.Errors, valid)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/mcp"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 // mcpServer is an MCP server, with the index of its route.
@@ -30,7 +31,7 @@ func (b *siteBuilder) initMCPServers() {
 		out := &b.site.routes[s.route]
 		setup := mcp.Setup{
 			Find: func(o mcp.Operation) (mcp.Offer, bool) {
-				o.File, o.Method = strings.TrimPrefix(o.File, "./"), strings.ToUpper(o.Method)
+				o.File, o.Method = strings.TrimPrefix(o.File, "./"), project.RequestMethod(o.Method)
 				i, ok := index[o]
 				if !ok || b.artifact.Routes[i].MCPOperation == nil {
 					return mcp.Offer{}, false

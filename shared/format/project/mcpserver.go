@@ -44,7 +44,7 @@ func (o listedOperation) label() string {
 	if o.ID != "" {
 		return o.ID
 	}
-	return strings.ToUpper(o.Method) + " " + o.Path
+	return RequestMethod(o.Method) + " " + o.Path
 }
 
 // nameMember is the member that messages about the operation refer to.
@@ -55,9 +55,9 @@ func (o listedOperation) nameMember() string {
 	return "/path"
 }
 
-// key returns the operation as the key of a routeIndex, which has neither "./" nor lower-case methods.
+// key returns the operation as the key of a routeIndex, which has no "./" and the methods of requests.
 func (o listedOperation) key() listedOperation {
-	o.File, o.Method = strings.TrimPrefix(o.File, "./"), strings.ToUpper(o.Method)
+	o.File, o.Method = strings.TrimPrefix(o.File, "./"), RequestMethod(o.Method)
 	return o
 }
 

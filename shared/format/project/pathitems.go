@@ -20,6 +20,15 @@ var methods = [...]string{"get", "put", "post", "delete", "options", "head", "pa
 // Methods returns the members of a path item that are operations. Each is a method in lower case.
 func Methods() []string { return methods[:] }
 
+// RequestMethod returns the method of requests for a method as authors write it: get and GET are GET. A method that is
+// no member of path items keeps its case: copy and COPY are two methods.
+func RequestMethod(text string) string {
+	if isMethod(strings.ToLower(text)) {
+		return strings.ToUpper(text)
+	}
+	return text
+}
+
 // isMethod reports whether a member of a path item is an operation.
 func isMethod(member string) bool { return slices.Contains(methods[:], member) }
 
