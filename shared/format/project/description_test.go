@@ -293,6 +293,12 @@ func TestOpenAPI32(t *testing.T) {
 				"additionalOperations": {"COPY": ` + forwarded("copy", "") + `}}}}`,
 			routes: "COPY /a copy /components/pathItems/I/additionalOperations/COPY",
 		},
+		"path item with the name additionalOperations": {
+			version: "3.2.0",
+			members: `"paths": {"/a": {"$ref": "#/components/pathItems/additionalOperations"}}, "components": {"pathItems": {
+				"additionalOperations": {"get": ` + forwarded("read", "") + `}}}`,
+			routes: "GET /a read /components/pathItems/additionalOperations/get",
+		},
 		"QUERY in 3.1": {
 			version: "3.1.0", members: `"paths": {"/a": {"query": ` + forwarded("find", "") + `}}`,
 			at: "/paths/~1a/query", message: "no such property",

@@ -56,6 +56,8 @@ type declaredOperation struct {
 	object map[string]any
 	// isRepeated is true for an operation that an earlier path refers to, or that another path declares.
 	isRepeated bool
+	// isAdditional is true for an operation of additionalOperations.
+	isAdditional bool
 }
 
 // operations returns the operations of a path, in the order of the artifact.
@@ -72,7 +74,7 @@ func (p *pathItem) operations() []declaredOperation {
 	for _, method := range slices.Sorted(maps.Keys(others)) {
 		if object, ok := others[method].(map[string]any); ok {
 			out = append(out, declaredOperation{
-				method: method, at: p.pointerOf(additionalOperations) + pointer(method), object: object,
+				method: method, at: p.pointerOf(additionalOperations) + pointer(method), object: object, isAdditional: true,
 			})
 		}
 	}
@@ -94,8 +96,8 @@ func (c *compiler) readPathItem(doc *document, at string, object map[string]any)
 	p := &pathItem{members: map[string]any{}, at: at, origins: map[string]string{}}
 	visited := []string{at}
 	for {
-		for _, member := range slices.Sorted(maps.Keys(object)) {
-			if member == "$ref" {
+		for _, member := range itemMembers() {
+			if _, has := object[member]; !has {
 				continue
 			}
 			if _, exists := p.members[member]; exists {
@@ -131,6 +133,12 @@ func (c *compiler) readPathItem(doc *document, at string, object map[string]any)
 		at = next
 		visited = append(visited, at)
 	}
+}
+
+// itemMembers returns the members of a path item that readPathItem combines. There are few of them, because each path
+// that refers to a path item has them. No other member has an effect.
+func itemMembers() []string {
+	return append(methods[:], additionalOperations, "parameters", "servers", "summary", "description", pathExtension)
 }
 
 // pathItemPointer returns the pointer of the path item that a reference refers to. If the reference cannot refer to a
@@ -176,18 +184,12 @@ func isOperation(at []string) bool {
 func (c *compiler) checkMethod(file string, operation declaredOperation) {
 	member := strings.ToLower(operation.method)
 	switch {
-	case !isAdditional(operation.at):
+	case !operation.isAdditional:
 	case operation.method == http.MethodConnect:
 		c.fail(file, operation.at, "The gateway does not serve CONNECT, which has no path. Remove the operation.")
 	case isMethod(member):
 		c.fail(file, operation.at, "Write this operation as the member %s of its path.", quote(member))
 	}
-}
-
-// isAdditional reports whether a pointer is that of an operation in additionalOperations.
-func isAdditional(at string) bool {
-	names := tokens(at)
-	return len(names) > 2 && names[len(names)-2] == additionalOperations
 }
 
 // leaveOut warns about a path that no request can have, and records its operations, which are left out.

@@ -182,7 +182,10 @@ func (c *compiler) readOperation(declared declaredOperation, route Route, known 
 			route.MCP, _ = c.encodeOptions(file, at+"/mcp", mcp)
 		}
 	}
-	if !shadowed && c.addSize(file, at, route.estimatedBytes()) {
+	if !shadowed {
+		if !c.addSize(file, at, route.estimatedBytes()) {
+			return
+		}
 		c.artifact.Routes = append(c.artifact.Routes, route)
 	}
 	if ok && component.Export == MCPServerHandler {
