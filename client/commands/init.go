@@ -117,9 +117,12 @@ func (s *session) reportCreated(ctx context.Context, dir string, files map[strin
 	}
 	slices.Sort(created.Files)
 	if len(result.Errors) > 0 {
-		return exit.WithCode(exit.Invalid,
-			errors.New("the folder is made, and what it was made of has to be mended before it is deployed: "+
-				report.Count(len(result.Errors), len(result.Warnings))))
+		text := "the folder is made, and what it was made of has to be mended before it is deployed: " +
+			report.Count(len(result.Errors), len(result.Warnings))
+		if s.out.Format() == output.JSON && len(notes) > 0 {
+			text += "; " + strings.Join(notes, "; ")
+		}
+		return exit.WithCode(exit.Invalid, errors.New(text))
 	}
 	document, err := json.Marshal(created)
 	if err != nil {

@@ -238,8 +238,11 @@ func (r *router) operation(
 	value jsontext.Value, at string, list jsontext.Value, listAt string, own bool,
 ) (jsontext.Value, error) {
 	operation, err := readMembers(value)
-	if err != nil || memberValue(operation, routeMember) != nil {
+	if err != nil {
 		return value, err
+	}
+	if memberValue(operation, routeMember) != nil {
+		return value, r.security.keep(operation, title(at))
 	}
 	if servers := memberValue(operation, "servers"); len(readElements(servers)) > 0 {
 		list, listAt, own = servers, at+"/servers", true

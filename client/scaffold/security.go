@@ -1,6 +1,8 @@
 package scaffold
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,11 +24,13 @@ type schemeSecurity struct {
 	// policies are the policies by the names of their schemes. The names in used are required by an operation.
 	policies map[string]schemePolicy
 	used     map[string]bool
-	// removed are the security schemes whose x-gateway-policy names a policy that the project does not have.
-	removed []string
+	// renamed are the security schemes whose x-gateway-policy was changed or removed.
+	renamed []string
 	// open are the operations that require no authentication, and unprotected those whose requirements no policy
 	// implements.
 	open, unprotected []string
+	// kept are the operations that have a route already.
+	kept []string
 }
 
 // schemePolicy is the policy for a security scheme.
@@ -53,7 +57,8 @@ func readSchemeSecurity(t *targets) *schemeSecurity {
 }
 
 // policyOf returns the policy that implements a security scheme: api-key-inbound for an API key in a header and for a
-// bearer token of no known format, and mtls-auth-inbound for mutual TLS. There is none for other schemes.
+// bearer token of no known format, and mtls-auth-inbound for mutual TLS. There is none for other schemes. The policy has
+// the name of the scheme, so that no two schemes share a policy.
 func policyOf(scheme member) (schemePolicy, bool) {
 	all, err := readMembers(scheme.value)
 	if err != nil {
@@ -73,13 +78,9 @@ func policyOf(scheme member) (schemePolicy, bool) {
 	default:
 		return schemePolicy{}, false
 	}
-	name := scheme.name
-	if named := get(policyMember); named != "" {
-		name = named
-	}
-	return schemePolicy{name, jsontext.Value(fmt.Sprintf(
+	return schemePolicy{scheme.name, jsontext.Value(fmt.Sprintf(
 		`{"name":%s,"policyType":%q,"handler":{"export":%q,"module":"$import(@gatewright/runtime)","options":%s}}`,
-		quote(name), policyType, export, options))}, true
+		quote(scheme.name), policyType, export, options))}, true
 }
 
 // inbound returns the inbound policies that the route of an operation has to list. The build adds the policies of a
@@ -147,12 +148,13 @@ func (s *schemeSecurity) setPolicyNames(root []member) []member {
 				if err != nil {
 					continue // validation reports it
 				}
-				named := len(all)
+				before := memberValue(all, policyMember)
 				all = slices.DeleteFunc(all, func(m member) bool { return m.name == policyMember })
 				if s.used[m.name] {
-					all = append(all, member{policyMember, quote(s.policies[m.name].name)})
-				} else if len(all) < named {
-					s.removed = append(s.removed, m.name)
+					all = append(all, member{policyMember, quote(m.name)})
+				}
+				if before != nil && (!s.used[m.name] || stringValue(before) != m.name) {
+					s.renamed = append(s.renamed, m.name)
 				}
 				schemes[i].value = writeObject(all)
 			}
@@ -196,18 +198,54 @@ func (s *schemeSecurity) policiesFile() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// notes returns sentences about the operations that nobody protects.
+// keep records an operation that has a route already. It returns an error if the route reads variables of the
+// environment: the description could send them to any host.
+func (s *schemeSecurity) keep(operation []member, title string) error {
+	d := jsontext.NewDecoder(bytes.NewReader(memberValue(operation, routeMember)))
+	for token, err := d.ReadToken(); err == nil; token, err = d.ReadToken() {
+		if token.Kind() != jsontext.KindString {
+			continue
+		}
+		text := token.String()
+		if strings.Contains(text, "$env(") || strings.Contains(text, "${") && strings.Contains(text, "env.") {
+			return errors.New("its x-gateway-route reads variables of the environment: remove the route from the description, " +
+				"and add it to the project after init")
+		}
+	}
+	s.kept = append(s.kept, title)
+	required := s.required
+	if own := memberValue(operation, "security"); own != nil {
+		required = own
+	}
+	if alternatives := readElements(required); len(alternatives) == 0 || slices.ContainsFunc(alternatives, isEmptyObject) {
+		s.open = append(s.open, title)
+	}
+	return nil
+}
+
+// isEmptyObject reports whether a value is an object without members.
+func isEmptyObject(value jsontext.Value) bool {
+	all, err := readMembers(value)
+	return err == nil && len(all) == 0
+}
+
+// notes returns sentences about the operations that nobody protects, and about routes of the description. added is the
+// number of operations that have become routes.
 func (s *schemeSecurity) notes(added int) (out []string) {
 	if len(s.unprotected) > 0 {
 		out = append(out, fmt.Sprintf("nobody protects %s, although the description requires authentication: no policy "+
 			"implements it", nameOperations(s.unprotected)))
 	}
-	if len(s.removed) > 0 {
-		out = append(out, "x-gateway-policy is left out, because the project does not have its policy: "+
-			strings.Join(s.removed, ", "))
+	if len(s.renamed) > 0 {
+		out = append(out, "x-gateway-policy of the description is replaced, or removed, because the new project has its own "+
+			"policies. The security schemes are: "+strings.Join(s.renamed, ", "))
+	}
+	if len(s.kept) > 0 {
+		out = append(out, "the description's own x-gateway-route is kept, so check its address, handler and policies: "+
+			nameOperations(s.kept))
 	}
 	switch {
-	case len(s.open) == added:
+	case len(s.open) == added+len(s.kept):
 		out = append(out, "the description requires no authentication: everybody may call each operation")
 	case len(s.open) > 0:
 		out = append(out, fmt.Sprintf("everybody may call %s: the description requires no authentication there",

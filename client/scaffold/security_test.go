@@ -151,26 +151,63 @@ func TestSecurityBecomesPolicies(t *testing.T) {
 	}
 }
 
-// TestPolicyNamesOfDescription checks that security schemes keep the names of policies that the project has, and lose
-// other names.
-func TestPolicyNamesOfDescription(t *testing.T) {
+// TestPoliciesHaveTheNamesOfTheirSchemes checks that each security scheme names a policy of its own, whichever policies
+// the description names: two schemes must not share a policy, because one of them would not be enforced.
+func TestPoliciesHaveTheNamesOfTheirSchemes(t *testing.T) {
 	t.Parallel()
-	text := strings.NewReplacer(`"mutualTLS"`, `"mutualTLS","x-gateway-policy":"clients"`,
-		`"JWT"`, `"JWT","x-gateway-policy":"elsewhere"`).Replace(
-		securedDescription("", map[string]string{"/a": `[{"certificate":[]}]`}))
+	text := strings.NewReplacer(`"mutualTLS"`, `"mutualTLS","x-gateway-policy":"token"`,
+		`"Bearer"`, `"Bearer","x-gateway-policy":"token"`, `"JWT"`, `"JWT","x-gateway-policy":"absent"`).Replace(
+		securedDescription("", map[string]string{"/a": `[{"certificate":[]}]`, "/b": `[{"token":[]}]`}))
 	routes, err := scaffold.AddRoutes([]byte(text), scaffold.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"x-gateway-policy is left out, because the project does not have its policy: login"}
+	if len(routes.SecurityNotes) != 1 || !strings.HasSuffix(routes.SecurityNotes[0], "are: certificate, login") {
+		t.Errorf("AddRoutes(): security notes = %q, want one about certificate and login", routes.SecurityNotes)
+	}
+	for _, want := range []string{`"x-gateway-policy": "certificate"`, `"x-gateway-policy": "token"`} {
+		if strings.Count(string(routes.Text), want) != 1 {
+			t.Errorf("AddRoutes() = %s, want %s once", routes.Text, want)
+		}
+	}
+	if strings.Contains(string(routes.Text), "absent") {
+		t.Errorf("AddRoutes() = %s, want no policy absent", routes.Text)
+	}
+	for _, want := range []string{`"name": "certificate"`, `"name": "token"`} {
+		if strings.Count(string(routes.Policies), want) != 1 {
+			t.Errorf("policies = %s, want %s once", routes.Policies, want)
+		}
+	}
+}
+
+// TestRoutesOfDescriptionAreNoted checks that routes that a description has already are noted, with operations that
+// require no authentication, and that they cannot read variables of the environment.
+func TestRoutesOfDescriptionAreNoted(t *testing.T) {
+	t.Parallel()
+	withRoute := func(address string) string {
+		return strings.Replace(securedDescription("", map[string]string{"/a": `[{"key":[]}]`, "/kept": "[]"}),
+			`"security":[]`, `"security":[],"x-gateway-route":{"handler":{"export":"urlForwardHandler",`+
+				`"module":"$import(@gatewright/runtime)","options":{"baseUrl":"`+address+`"}}}`, 1)
+	}
+	routes, err := scaffold.AddRoutes([]byte(withRoute("https://other.example.com")), scaffold.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"the description's own x-gateway-route is kept, so check its address, handler and policies: GET /kept",
+		"everybody may call GET /kept: the description requires no authentication there",
+	}
 	if !slices.Equal(routes.SecurityNotes, want) {
 		t.Errorf("AddRoutes(): security notes = %q, want %q", routes.SecurityNotes, want)
 	}
-	if !strings.Contains(string(routes.Text), `"x-gateway-policy": "clients"`) ||
-		strings.Contains(string(routes.Text), "elsewhere") ||
-		!strings.Contains(string(routes.Policies), `"name": "clients"`) {
-		t.Errorf("AddRoutes() = %s with the policies %s, want the policy clients and not elsewhere", routes.Text,
-			routes.Policies)
+	for _, address := range []string{
+		"https://other.example.com/$env(SECRET)", `https://other.example.com/\u0024env(SECRET)`,
+		"https://other.example.com/${env.SECRET}", "https://other.example.com/${encodeURIComponent(env.SECRET)}",
+	} {
+		_, err := scaffold.AddRoutes([]byte(withRoute(address)), scaffold.Options{})
+		if err == nil || !strings.Contains(err.Error(), "reads variables of the environment") {
+			t.Errorf("AddRoutes() with a route to %s: error = %v, want one about variables of the environment", address, err)
+		}
 	}
 }
 

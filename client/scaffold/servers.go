@@ -112,6 +112,9 @@ func (s *servers) resolve(
 	if strings.Contains(text, "$env(") {
 		return "", false, notForwardableError{"the gateway would replace $env(…) by a variable of the environment"}
 	}
+	if strings.Contains(text, "${") {
+		return "", false, notForwardableError{"the gateway would replace ${…} by a value of each request"}
+	}
 	if !isAbsolute(text) {
 		address, err := s.againstUpstream(text)
 		return address, false, err
@@ -128,7 +131,7 @@ func (s *servers) resolve(
 // isAbsolute reports whether the URL of a server names a host. A variable can stand for its scheme or host.
 func isAbsolute(text string) bool {
 	scheme, _, found := strings.Cut(text, "://")
-	return found && !strings.ContainsAny(scheme, "/?#")
+	return strings.HasPrefix(text, "//") || found && !strings.ContainsAny(scheme, "/?#")
 }
 
 // againstUpstream resolves the relative URL of a server against the upstream (RFC 3986, section 5). A URL that only

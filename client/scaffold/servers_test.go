@@ -187,6 +187,20 @@ func TestServersWithoutAddressAreRefused(t *testing.T) {
 			want: `line 3 (/servers/0): routes cannot forward to "wss://a.example.com": its scheme is neither http nor https`,
 		},
 		{
+			name: "a host without a scheme", document: `[{url: "//a.example.com/v1"}]`,
+			want: "its scheme is neither http nor https",
+		},
+		{
+			name: "a host without a scheme at a path, with an upstream", document: `[{url: "https://a.example.com"}]`,
+			path: `[{url: "//b.example.com"}]`, options: scaffold.Options{Upstream: "https://mine.example.com"},
+			want: "its scheme is neither http nor https",
+		},
+		{
+			name: "an expression of the gateway",
+			document: `[{url: "https://a.example.com/${query}", variables: {query: {default: "${x"}}}]`,
+			want: "the gateway would replace ${…} by a value of each request",
+		},
+		{
 			name: "a query", document: `[{url: "https://a.example.com?x=1"}]`,
 			want: "it has a query or a fragment",
 		},
