@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/text/language"
@@ -142,14 +143,14 @@ func (s *Schema) Check(ctx context.Context, raw json.RawMessage) error {
 
 // CheckResult validates the JSON of a result. It returns the first violations, or one text for a result of more than
 // maxDetailedBytes. A violation has the place and the keyword, but never a value. CheckResult returns nil for a
-// valid result, and for a result that would take too long to be checked. Results do not use the work that the
-// calls of a batch share.
+// valid result, for a result that would take too long to be checked, and for numbers that are too large or too precise
+// for exact arithmetic. Results do not use the work that the calls of a batch share.
 func (s *Schema) CheckResult(raw json.RawMessage) []string {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return []string{"it is not JSON"}
 	}
-	if s.exceedsWork(value, len(raw), nil) {
+	if hasUnsafeNumber(value) || s.exceedsWork(value, len(raw), nil) {
 		return nil
 	}
 	if err = s.validate(value, len(raw)); err == nil {
@@ -162,6 +163,23 @@ func (s *Schema) CheckResult(raw json.RawMessage) []string {
 	return violations(e, func(kind jsonschema.ErrorKind) string {
 		return "does not match " + strings.Join(kind.KeywordPath(), "/")
 	})
+}
+
+// hasUnsafeNumber reports whether a value contains a number that is not safe for exact arithmetic (isSafeNumber).
+func hasUnsafeNumber(value any) bool {
+	switch v := value.(type) {
+	case json.Number:
+		return !isSafeNumber(v.String())
+	case []any:
+		return slices.ContainsFunc(v, hasUnsafeNumber)
+	case map[string]any:
+		for _, member := range v {
+			if hasUnsafeNumber(member) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // errTooLarge is the error for an invalid value of more than maxDetailedBytes.

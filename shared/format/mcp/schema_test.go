@@ -107,7 +107,8 @@ func TestViolationsRedactCredentials(t *testing.T) {
 }
 
 // TestResultViolationsHaveNoValues checks the violations of results: their places and keywords, and no value.
-// A result that is too expensive to be checked counts as valid, and results use no work of a batch.
+// A result that is too expensive to be checked counts as valid, and so does one with a number that exact arithmetic would
+// take minutes for. Results use no work of a batch.
 func TestResultViolationsHaveNoValues(t *testing.T) {
 	t.Parallel()
 	c, err := CompileSchema(json.RawMessage(`{"type":"object","required":["id"],"properties":{` +
@@ -123,6 +124,8 @@ func TestResultViolationsHaveNoValues(t *testing.T) {
 		{"a missing property", `{}`, "/ does not match required"},
 		{"a large result", `{"id":"` + strings.Repeat("SECRET", 4000) + `"}`, errTooLarge.Error()},
 		{"an expensive result", `{"id":"SECRET",` + list(20_000, "8")[1:], ""},
+		{"a number that is too large", `{"id":"a","n":1e1000001}`, ""},
+		{"a number that is too precise, in a list", `{"id":"SECRET","list":[1e-999999]}`, ""},
 		{"no JSON", `{`, "it is not JSON"},
 	} {
 		all := c.CheckResult(json.RawMessage(tt.result))

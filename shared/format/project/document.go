@@ -22,6 +22,9 @@ type document struct {
 	// mappings has the names of the mapping of each discriminator, in the order of the file. The key identifies the
 	// mapping in the tree.
 	mappings map[uintptr][]string
+	// extensions has references to the schemas that extend another schema, by the path of that schema. It is nil until it
+	// is needed.
+	extensions map[string][]string
 	// unserved has the pointers of operations that have an x-gateway-route and that no path has.
 	unserved map[string]bool
 }

@@ -202,7 +202,8 @@ func (c *compiler) applySecurity(operation map[string]any, route *Route) {
 		}
 	}
 	if more := len(missing) - maxNamedSchemes; more > 0 {
-		missing = append(slices.Clone(missing[:maxNamedSchemes]), fmt.Sprintf("and the same is true of %d more schemes", more))
+		missing = append(slices.Clone(missing[:maxNamedSchemes]),
+			fmt.Sprintf("and the same is true of %d more schemes", more))
 	}
 	message := "The security of this operation is not enforced: " + strings.Join(missing, "; ") + "."
 	if len(required) > 1 {

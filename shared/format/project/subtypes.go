@@ -40,12 +40,15 @@ type subtype struct {
 }
 
 // subtypes returns the property of a schema's discriminator, and the mapped schemas in the order of the mapping. It
-// returns none for a schema without a mapping, and for a schema that lists its alternatives itself.
-func (in *inliner) subtypes(object map[string]any) (property string, all []subtype) {
+// returns none for a schema without a mapping, for a schema that lists its alternatives itself, and if the mapping does
+// not have all values that are valid: a defaultMapping allows any value, and a schema that extends the base type has its
+// own name as its value. path is the reference to the base type that was followed, or "" for none.
+func (in *inliner) subtypes(object map[string]any, path string) (property string, all []subtype) {
 	discriminator, _ := object["discriminator"].(map[string]any)
 	mapping, _ := discriminator["mapping"].(map[string]any)
 	property, _ = discriminator["propertyName"].(string)
-	if in.baseOnly || in.isBase || property == "" || object["oneOf"] != nil || object["anyOf"] != nil {
+	if in.baseOnly || in.isBase || property == "" || object["oneOf"] != nil || object["anyOf"] != nil ||
+		discriminator["defaultMapping"] != nil {
 		return "", nil
 	}
 	for _, name := range in.doc.mappingNames(mapping) {
@@ -64,7 +67,40 @@ func (in *inliner) subtypes(object map[string]any) (property string, all []subty
 		}
 		all[i].values = append(all[i].values, name)
 	}
+	bases := []string{path}
+	for i := 0; i < len(bases); i++ { // a schema can also extend the base type indirectly
+		for _, extension := range in.doc.extensionsOf(bases[i]) {
+			if !slices.ContainsFunc(all, func(s subtype) bool { return s.target == extension }) {
+				return "", nil
+			}
+			if base := strings.TrimPrefix(extension, "#/"); !slices.Contains(bases, base) {
+				bases = append(bases, base)
+			}
+		}
+	}
 	return property, all
+}
+
+// extensionsOf returns references to the schemas in components.schemas that extend the schema at path: they have a $ref
+// to it in allOf.
+func (d *document) extensionsOf(path string) []string {
+	if d.extensions == nil {
+		d.extensions = map[string][]string{}
+		found, _ := lookup(d.root, "components/schemas")
+		schemas, _ := found.(map[string]any)
+		for name, value := range schemas {
+			object, _ := value.(map[string]any)
+			parts, _ := object["allOf"].([]any)
+			for _, part := range parts {
+				reference, _ := part.(map[string]any)
+				if target, ok := reference["$ref"].(string); ok {
+					base := strings.TrimPrefix(target, "#/")
+					d.extensions[base] = append(d.extensions[base], "#"+pointer("components", "schemas", name))
+				}
+			}
+		}
+	}
+	return d.extensions[path]
 }
 
 // inlineSubtypes returns a schema whose alternatives are the mapped schemas. In each of them, the discriminator's

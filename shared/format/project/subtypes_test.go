@@ -41,6 +41,17 @@ const petSchemas = `
 	"Dog": {"allOf": [{"$ref": "#/components/schemas/Pet"},
 		{"properties": {"bark": {"type": "boolean"}}, "required": ["bark"]}]}`
 
+// TestResponsesToHeadHaveNoSchema checks that the tool of a HEAD operation has no output schema: a response has no body.
+func TestResponsesToHeadHaveNoSchema(t *testing.T) {
+	for method, want := range map[string]bool{"get": true, "head": false} {
+		operation, _ := offered(t, "3.1.0", method, `"responses": {"200": {"description": "d", "content": {
+			"application/json": {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}}}}`, `"Unused": {}`)
+		if got := operation != nil && operation.Output != nil; got != want {
+			t.Errorf("%s: the tool has an output schema: %t, want %t", method, got, want)
+		}
+	}
+}
+
 // TestSubtypesOfDiscriminatorAreOffered checks the schema of the arguments for each class of schema with a
 // discriminator: the mapped schemas are alternatives in the order of the mapping.
 func TestSubtypesOfDiscriminatorAreOffered(t *testing.T) {
@@ -77,6 +88,21 @@ func TestSubtypesOfDiscriminatorAreOffered(t *testing.T) {
 			"X": {"type": "object", "properties": {"x": {"type": "string"}}}`,
 			`{"oneOf":[{"properties":{"b":{"type":"string"},"k":{"enum":["x"],"type":"string"},"x":{"type":"string"}},` +
 				`"required":["k"],"type":"object"}]}`,
+		},
+		{
+			"a schema that extends the base type, without a value in the mapping", "3.1.0",
+			`{"$ref": "#/components/schemas/Base"}`,
+			`"Base": {"type": "object", "properties": {"k": {"type": "string"}}, "discriminator":
+				{"propertyName": "k", "mapping": {"x": "#/components/schemas/X"}}},
+			"X": {"allOf": [{"$ref": "#/components/schemas/Base"}]}, "Y": {"allOf": [{"$ref": "#/components/schemas/X"}]}`,
+			`{"additionalProperties":false,"properties":{"k":{"type":"string"}},"type":"object"}`,
+		},
+		{
+			"a default mapping", "3.2.0", `{"$ref": "#/components/schemas/Base"}`,
+			`"Base": {"type": "object", "properties": {"k": {"type": "string"}}, "discriminator":
+				{"propertyName": "k", "mapping": {"x": "#/components/schemas/X"}, "defaultMapping": "X"}},
+			"X": {"type": "object"}`,
+			`{"additionalProperties":false,"properties":{"k":{"type":"string"}},"type":"object"}`,
 		},
 		{
 			"a subtype that is no plain object", "3.1.0", `{"$ref": "#/components/schemas/Base"}`,

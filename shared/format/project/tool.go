@@ -396,6 +396,9 @@ func (b *offerBuilder) inputSchema() map[string]any {
 // outputSchema returns the schema of all successful responses. It returns nil if one of them is
 // not a JSON object, or if they differ: clients refuse a response that does not fit its schema.
 func (b *offerBuilder) outputSchema() any {
+	if b.route.Method == http.MethodHead {
+		return nil // a response to HEAD has no body
+	}
 	var schema map[string]any
 	b.budgetAdvice = ` Or write "includeOutputSchema": false in the options of the MCP servers that offer it: without ` +
 		`the schema of its responses, this tool fits.`
