@@ -74,7 +74,7 @@ func budgetCases() []budgetCase {
 		name := strings.Repeat("n", 1_500)
 		return extension(strings.Repeat(`{"`+name+`":`, n) + "1" + strings.Repeat("}", n))
 	}
-	// secured returns a project with n operations, each of which requires 1,000 security schemes.
+	// secured returns a project with n operations. Each operation requires 1,000 security schemes.
 	secured := func(n int) project.Files {
 		return documentFiles(`"security": [{` + list(1_000, `"s%d": []`) + `}], "paths": {` +
 			list(n, `"/%d": `+operation("{}", "")) + `}`)

@@ -7,9 +7,9 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestReservedCharactersMatchAlike checks that a template with a reserved character beside a parameter matches both
-// spellings of the character, whichever the template has, and that neither spelling reaches the path of the parameter
-// alone. A ";" can also end a segment, so it is ambiguous there.
+// TestReservedCharactersMatchAlike checks templates that have a reserved character after a parameter. Such a template
+// matches both spellings of the character, with either spelling in the template, and neither spelling matches the path
+// that has only the parameter. A ";" can also end a segment, so it is ambiguous there.
 func TestReservedCharactersMatchAlike(t *testing.T) {
 	t.Parallel()
 	for _, c := range "!$&'()*+,;=:@" {

@@ -64,8 +64,8 @@ type Match struct {
 	groups map[string]string
 }
 
-// Raw returns a parameter with its escapes. In a segment with other text beside the parameter, characters that need no
-// escape have none (paths.DecodePlain). Raw also reports whether the route has such a parameter.
+// Raw returns a parameter with its escapes. In a segment that also has other text, such as {id}:run, it has only the
+// escapes that are needed (paths.DecodePlain). Raw also reports whether the route has such a parameter.
 func (m *Match) Raw(name string) (string, bool) {
 	if i := slices.Index(m.names, name); i >= 0 {
 		return m.values[i], true
