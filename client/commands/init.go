@@ -30,7 +30,7 @@ func (a *App) initCommand() *cobra.Command {
 			"servers, and relative servers are resolved\n" +
 			"against it. It does not replace absolute servers of paths and operations. Security schemes become policies " +
 			"where a policy implements them, and the\n" +
-			"operations that nobody protects are printed. Nothing that is there is written over.",
+			"operations that no policy protects are printed. Nothing that is there is written over.",
 		Example: "  gatewright init shop --upstream https://shop.example.com\n  gatewright init shop --from openapi.yaml\n" +
 			"  gatewright init shop --from openapi.yaml --server-variable region=eu",
 		Args: cobra.ExactArgs(1),
@@ -49,8 +49,8 @@ func (a *App) initCommand() *cobra.Command {
 			scaffold.UseDescription(files, routes)
 			notes = slices.Concat(routes.Notes, routes.SecurityNotes)
 		case len(variables) > 0:
-			return exit.WithCode(exit.Usage, errors.New("--server-variable has an effect only with --from, whose servers have "+
-				"variables"))
+			return exit.WithCode(exit.Usage, errors.New("--server-variable needs --from: it sets a variable of the servers in "+
+				"that description. Add --from FILE, or leave --server-variable out"))
 		}
 		if err := scaffold.WriteFiles(args[0], files); err != nil {
 			return err
@@ -60,7 +60,7 @@ func (a *App) initCommand() *cobra.Command {
 	c.Flags().StringVar(&from, "from", "", "a `FILE` with a description in OpenAPI 3 or Swagger 2.0, - for stdin")
 	c.Flags().StringVar(&upstream, "upstream", "", "the `URL` that routes forward to")
 	c.Flags().StringArrayVar(&variables, "server-variable", nil,
-		"`NAME=VALUE`: a variable of the description's servers; its default without it; once for each")
+		"`NAME=VALUE`: the value of a variable in the description's servers, in place of its default; once for each")
 	return c
 }
 
@@ -86,8 +86,8 @@ func (a *App) routesFrom(ctx context.Context, from, upstream string, variables [
 }
 
 // reportCreated reports the problems that a deploy of the created files would report. If there are errors among them,
-// it returns an error. Otherwise it writes the names of the files. notes are sentences about how the files were made. They
-// are members of a document in JSON or YAML, and lines on stderr otherwise.
+// it returns an error. Otherwise it writes the names of the files. notes are sentences about how the files were made.
+// They are in the member notes of the document, and on stderr unless the format is JSON.
 func (s *session) reportCreated(ctx context.Context, dir string, files map[string][]byte, notes []string) error {
 	for _, note := range notes {
 		s.out.Infof("%s", note)

@@ -43,7 +43,7 @@ type Routes struct {
 	IsSecured bool
 	// Notes are sentences for the user: which server was chosen, and what a conversion has left out.
 	Notes []string
-	// SecurityNotes are sentences about the operations that nobody protects.
+	// SecurityNotes are sentences about the operations that no policy protects, and about routes of the description.
 	SecurityNotes []string
 }
 
@@ -67,7 +67,8 @@ func AddRoutes(description []byte, o Options) (Routes, error) {
 
 func addRoutes(description []byte, o Options) (Routes, error) {
 	if int64(len(description)) > MaxBytes() {
-		return Routes{}, fmt.Errorf("the description has more than %d bytes, as a file of a project may have", MaxBytes())
+		return Routes{}, fmt.Errorf("the description has more than %d bytes, the maximum size of a file in a project: "+
+			"divide it", MaxBytes())
 	}
 	d, err := readDocument(description)
 	if err != nil {
@@ -86,8 +87,8 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	}
 	version := stringValue(memberValue(root, "openapi"))
 	if !strings.HasPrefix(version, "3.") {
-		return Routes{}, errors.New("it is no description in OpenAPI 3 or Swagger 2.0: its member openapi has to say so, " +
-			"such as 3.1.0")
+		return Routes{}, errors.New("this is no description in OpenAPI 3 or Swagger 2.0: set its member openapi to its " +
+			"version, such as \"3.1.0\"")
 	}
 	r := &router{
 		document: d, version: version, targets: targets{root, map[jsontext.Pointer]map[string]jsontext.Value{}},
@@ -106,7 +107,8 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 		}
 	}
 	if r.added == 0 {
-		return Routes{}, errors.New("the description has no operation without a route: there is nothing to make routes of")
+		return Routes{}, errors.New("the description has no operation that needs a route: it has none at all, or each has " +
+			"an x-gateway-route already")
 	}
 	if err := r.servers.checkVariables(); err != nil {
 		return Routes{}, err
@@ -126,8 +128,8 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 func indented(root []member) ([]byte, error) {
 	compact := jsontext.Value(writeObject(root))
 	if int64(len(compact)) >= MaxBytes() {
-		return nil, fmt.Errorf("the description would have more than %d bytes with its routes, as a file of a project may "+
-			"have: divide it into several", MaxBytes())
+		return nil, fmt.Errorf("the description would have more than %d bytes with its routes, the maximum size of a file "+
+			"in a project: divide it into several", MaxBytes())
 	}
 	text := compact.Clone()
 	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
@@ -183,8 +185,8 @@ func (r *router) paths(value jsontext.Value) (jsontext.Value, error) {
 		}
 		all[i].value = writeObject(item)
 		if r.size += len(all[i].value); int64(r.size) > MaxBytes() {
-			return nil, fmt.Errorf("%s: the description would have more than %d bytes with its routes, as a file of a project "+
-				"may have: divide it into several", r.document.place(at), MaxBytes())
+			return nil, fmt.Errorf("%s: the description would have more than %d bytes with its routes, the maximum size of a "+
+				"file in a project: divide it into several", r.document.place(at), MaxBytes())
 		}
 	}
 	return writeObject(all), nil

@@ -21,7 +21,8 @@ const maxNamedOperations = 10
 type schemeSecurity struct {
 	// required has the requirements that apply to operations without requirements of their own.
 	required jsontext.Value
-	// policies are the policies by the names of their schemes. The names in used are required by an operation.
+	// policies are the policies by the names of their schemes. used has the names of the schemes whose policies
+	// operations need.
 	policies map[string]schemePolicy
 	used     map[string]bool
 	// renamed are the security schemes whose x-gateway-policy was changed or removed.
@@ -229,12 +230,12 @@ func isEmptyObject(value jsontext.Value) bool {
 	return err == nil && len(all) == 0
 }
 
-// notes returns sentences about the operations that nobody protects, and about routes of the description. added is the
-// number of operations that have become routes.
+// notes returns sentences about the operations that no policy protects, and about routes of the description. added is
+// the number of operations that have become routes.
 func (s *schemeSecurity) notes(added int) (out []string) {
 	if len(s.unprotected) > 0 {
-		out = append(out, fmt.Sprintf("nobody protects %s, although the description requires authentication: no policy "+
-			"implements it", nameOperations(s.unprotected)))
+		out = append(out, fmt.Sprintf("no policy protects %s, although the description requires authentication: add a "+
+			"policy, and name it in x-gateway-policy of the security scheme", nameOperations(s.unprotected)))
 	}
 	if len(s.renamed) > 0 {
 		out = append(out, "x-gateway-policy of the description is replaced, or removed, because the new project has its own "+

@@ -83,14 +83,16 @@ func securityTests() map[string]securityTest {
 			required: map[string]string{"/a": `[{"login":[]}]`, "/b": `[{"key":[]}]`}, policies: []string{"key"},
 			setting: "reported", unprotected: []string{"/paths/~1a/get/security"},
 			notes: []string{
-				"nobody protects GET /a, although the description requires authentication: no policy implements it",
+				"no policy protects GET /a, although the description requires authentication: add a policy, and name it in " +
+					"x-gateway-policy of the security scheme",
 			},
 		},
 		"scopes": {
 			required: map[string]string{"/a": `[{"key":["read"]}]`}, setting: "reported",
 			unprotected: []string{"/paths/~1a/get/security"},
 			notes: []string{
-				"nobody protects GET /a, although the description requires authentication: no policy implements it",
+				"no policy protects GET /a, although the description requires authentication: add a policy, and name it in " +
+					"x-gateway-policy of the security scheme",
 			},
 		},
 	}

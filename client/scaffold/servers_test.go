@@ -196,9 +196,9 @@ func TestServersWithoutAddressAreRefused(t *testing.T) {
 			want: "its scheme is neither http nor https",
 		},
 		{
-			name: "an expression of the gateway",
+			name:     "an expression of the gateway",
 			document: `[{url: "https://a.example.com/${query}", variables: {query: {default: "${x"}}}]`,
-			want: "the gateway would replace ${…} by a value of each request",
+			want:     "the gateway would replace ${…} by a value of each request",
 		},
 		{
 			name: "a query", document: `[{url: "https://a.example.com?x=1"}]`,

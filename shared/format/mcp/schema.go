@@ -128,8 +128,7 @@ func (s *Schema) Check(ctx context.Context, raw json.RawMessage) error {
 		return nil
 	}
 	if errors.Is(err, errTooLarge) {
-		return Invalid("Correct the arguments: they do not fit their schema, and are too large for what is wrong to be " +
-			"told one by one.")
+		return Invalid("Correct the arguments: they do not match their schema, and are too large to list the violations.")
 	}
 	e, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {

@@ -24,7 +24,8 @@ func (b *offerBuilder) addArgument(a Argument, schema any) {
 //     to the first of them in the order of locationRank.
 //   - Any other target is converted to a valid name ($filter becomes filter). If two targets become the same name, their
 //     special characters are spelled instead (Date< becomes Date_lt).
-//   - If the name is taken, the place is put in front of it (query_id), and finally a digest of the target behind it.
+//   - If the name is taken, the location is put in front of it (query_id). If that name is taken too, the
+//     argument has the name without the location, and a digest behind it.
 func (b *offerBuilder) nameArguments() {
 	order, targets := make([]int, len(b.arguments)), map[string]int{}
 	for i, a := range b.arguments {

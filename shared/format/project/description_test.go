@@ -185,10 +185,10 @@ func TestPathItemsByReference(t *testing.T) {
 		"a cycle": {
 			members: `"paths": {"/a": {"$ref": "#/components/pathItems/A"}}, "components": {"pathItems": {
 				"A": {"$ref": "#/components/pathItems/B"}, "B": {"$ref": "#/components/pathItems/A"}}}`,
-			at: "/components/pathItems/B/$ref", message: "refer to one another",
+			at: "/components/pathItems/B/$ref", message: "leads back to a path item",
 		},
 		"itself": {
-			members: `"paths": {"/a": {"$ref": "#/paths/~1a"}}`, at: "/paths/~1a/$ref", message: "refer to one another",
+			members: `"paths": {"/a": {"$ref": "#/paths/~1a"}}`, at: "/paths/~1a/$ref", message: "leads back to a path item",
 		},
 		"a missing item": {
 			members: `"paths": {"/a": {"$ref": "#/components/pathItems/None"}}`, at: "/paths/~1a/$ref", message: "leads nowhere",

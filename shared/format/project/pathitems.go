@@ -101,8 +101,8 @@ func (c *compiler) readPathItem(doc *document, at string, object map[string]any)
 				continue
 			}
 			if _, exists := p.members[member]; exists {
-				c.warn(doc.file, p.pointerOf(member), "The path item that this one refers to has %s too, which has no effect: "+
-					"this one takes precedence. Remove one of them.", quote(member))
+				c.warn(doc.file, p.pointerOf(member), "The path item that this one refers to also has %s. That member has no "+
+					"effect, because the one here takes precedence. Remove one of them.", quote(member))
 				delete(doc.unserved, at+pointer(member))
 				continue
 			}
@@ -116,8 +116,8 @@ func (c *compiler) readPathItem(doc *document, at string, object map[string]any)
 		switch {
 		case problem != "":
 		case slices.Contains(visited, next):
-			problem = "These path items refer to one another, and none of them is complete. Write the operations into one " +
-				"of them."
+			problem = "This reference leads back to a path item that refers here. Write the operations into one of these path " +
+				"items."
 		case len(visited) > maxReferences:
 			problem = "This path item is behind more than 20 references. Refer to it directly."
 		}
@@ -180,7 +180,8 @@ func isOperation(at []string) bool {
 	return len(at) == 2 && isMethod(at[1]) || len(at) == 3 && at[1] == additionalOperations
 }
 
-// checkMethod reports a method of additionalOperations that no request can have, or that has a member of its own.
+// checkMethod reports a method of additionalOperations that the gateway does not serve, or that a path item has as a
+// member, such as get.
 func (c *compiler) checkMethod(file string, operation declaredOperation) {
 	member := strings.ToLower(operation.method)
 	switch {

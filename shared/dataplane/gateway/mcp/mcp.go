@@ -53,7 +53,7 @@ type Operation struct {
 	Path   string `json:"path"`
 }
 
-// check appends the problem of an operation that has neither an ID nor a method and a path, or both. It
+// check appends a problem unless the operation has either an ID, or both a method and a path. It
 // appends none at a place that already has a problem. i is the index of the operation in the options.
 func (o Operation) check(i int, problems []project.Problem) []project.Problem {
 	at := "/operations/" + strconv.Itoa(i)

@@ -62,8 +62,8 @@ func schemeAdvice(scheme project.SecurityScheme) string {
 		return fmt.Sprintf("because the policy %q of its x-gateway-policy is not in the route, or does not refuse anonymous "+
 			"requests", scheme.Policy)
 	default:
-		return "and no type of policy does: name a policy that protects the operation instead in x-gateway-policy of the " +
-			"scheme, or remove the requirement"
+		return "and no type of policy does: in x-gateway-policy of the scheme, name another policy that protects the " +
+			"operation, or remove the requirement"
 	}
 }
 
