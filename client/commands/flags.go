@@ -67,9 +67,9 @@ type argument struct {
 	// the machine could see on the command line.
 	isFile   bool
 	required bool
-	// inBody says that the argument is a member of the request's body.
-	inBody bool
-	schema schema
+	// isBodyMember says that the argument is a member of the request's body.
+	isBodyMember bool
+	schema       schema
 }
 
 var wordBoundary = lazy.Regexp(`([a-z0-9])([A-Z])`)
@@ -97,7 +97,7 @@ func operationArguments(t *apitools.Tool) ([]argument, error) {
 			continue // --body sets this argument
 		}
 		a := argument{name: arg.Name, flag: flagName(arg.Name), schema: input.Properties[arg.Name]}
-		a.required, a.inBody = slices.Contains(input.Required, arg.Name), arg.Location == project.InProperty
+		a.required, a.isBodyMember = slices.Contains(input.Required, arg.Name), arg.Location == project.InProperty
 		isSecret := t.ArgumentSecrets != nil && t.ArgumentSecrets.Members[arg.Name] != nil &&
 			t.ArgumentSecrets.Members[arg.Name].Secret
 		if a.isFile = isSecret || a.schema.Type.isOnly("string") && a.schema.MaxLength >= minFileLength; a.isFile {
@@ -150,7 +150,7 @@ func emptyArguments() []string { return []string{"description"} }
 // allowsEmpty reports whether an empty text is a value of the argument: it is one of emptyArguments, and its schema
 // allows an empty text.
 func (a argument) allowsEmpty() bool {
-	return a.inBody && slices.Contains(emptyArguments(), a.name) && a.schema.Type.isOnly("string") &&
+	return a.isBodyMember && slices.Contains(emptyArguments(), a.name) && a.schema.Type.isOnly("string") &&
 		a.schema.MinLength == 0 && a.schema.Pattern == "" && len(a.schema.Enum) == 0
 }
 

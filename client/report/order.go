@@ -9,8 +9,8 @@ import (
 )
 
 // sorted returns problems in the order of files, lines and columns. A problem of a whole file is before those of its
-// lines. A problem without a file stays first, where a build puts those of the whole project, or becomes last, where a
-// build counts the problems that it has left out.
+// lines. Problems without a file that are before all problems with a file stay there: they are about the whole project.
+// Other problems without a file become the last ones: they count the problems that a build has left out.
 func sorted(problems []project.Problem) []project.Problem {
 	out := slices.Clone(problems)
 	hasFile := func(p project.Problem) bool { return p.File != "" }

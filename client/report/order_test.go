@@ -14,6 +14,8 @@ import (
 // sorts them by their pointers.
 func TestReportIsInOrderOfLines(t *testing.T) {
 	t.Parallel()
+	// problems returns a problem for each name. A name is FILE:TEXT: the length of TEXT is the line, and the position of x
+	// in TEXT is the column.
 	problems := func(names ...string) (all []project.Problem) {
 		for _, name := range names {
 			file, rest, _ := strings.Cut(name, ":")

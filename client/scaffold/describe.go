@@ -169,7 +169,7 @@ func (r *router) paths(value jsontext.Value) (jsontext.Value, error) {
 		if items[i], err = readMembers(path.value); err != nil {
 			return nil, fmt.Errorf("%s: the path %s of the description: %w", r.document.place(at), path.name, err)
 		}
-		r.noteIDs(items[i])
+		r.recordIDs(items[i])
 	}
 	for i, path := range all {
 		if items[i] == nil {

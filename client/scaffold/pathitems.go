@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// noteIDs records the operation ids of a path item.
-func (r *router) noteIDs(item []member) {
+// recordIDs records the operation ids of a path item.
+func (r *router) recordIDs(item []member) {
 	for _, m := range item {
 		if operation, err := readMembers(m.value); err == nil && r.isMethod(m.name) {
 			r.operationIDs[stringValue(memberValue(operation, "operationId"))] = true
@@ -63,8 +63,8 @@ func (r *router) withUniqueID(m member, at string) member {
 		r.operationIDs[id] = true
 		return m
 	}
-	r.notes = append(r.notes, fmt.Sprintf("%s: %s is written out without its operationId %s, which another operation has",
-		r.document.place(at), m.name, id))
+	r.notes = append(r.notes, fmt.Sprintf("%s: the copied operation %s has no operationId, because another operation has "+
+		"%s already", r.document.place(at), m.name, id))
 	operation = slices.DeleteFunc(operation, func(m member) bool { return m.name == "operationId" })
 	return member{m.name, writeObject(operation)}
 }

@@ -49,8 +49,9 @@ components:
 		t.Errorf("AddRoutes() = %d routes to %v, want %v", got.Added, urls, want)
 	}
 	notes := []string{
-		"line 7 (/paths/~1b): get is written out without its operationId c, which another operation has",
-		"line 12 (/paths/~1e): get is written out without its operationId item, which another operation has",
+		"line 7 (/paths/~1b): the copied operation get has no operationId, because another operation has c already",
+		"line 12 (/paths/~1e): the copied operation get has no operationId, because another operation has item " +
+			"already",
 	}
 	if !slices.Equal(got.Notes, notes) {
 		t.Errorf("AddRoutes() notes = %q, want %q", got.Notes, notes)

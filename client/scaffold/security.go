@@ -84,8 +84,9 @@ func policyOf(scheme member) (schemePolicy, bool) {
 		quote(scheme.name), policyType, export, options))}, true
 }
 
-// inbound returns the inbound policies that the route of an operation has to list. The build adds the policies of a
-// single alternative itself. title is the method and path of the operation.
+// inbound returns the inbound policies that the route of an operation has to list, and records whether policies protect
+// the operation. It returns nil if the operation has only one alternative of requirements, because the build adds the
+// policies of this alternative. title is the method and path of the operation.
 func (s *schemeSecurity) inbound(operation []member, title string) []string {
 	required := s.required
 	if own := memberValue(operation, "security"); own != nil {
@@ -139,8 +140,9 @@ func (s *schemeSecurity) implemented(schemes []member) (names []string, ok bool)
 	return names, true
 }
 
-// setPolicyNames returns the members of a description after it has changed the security schemes: each one that has a
-// policy names this policy, and no other one names a policy.
+// setPolicyNames returns the members of a description after it has changed the security schemes. Each scheme in used
+// names its policy in x-gateway-policy, and all other schemes lose this member. setPolicyNames records the schemes
+// whose member it has replaced or removed.
 func (s *schemeSecurity) setPolicyNames(root []member) []member {
 	return changeMember(root, "components", func(components []member) []member {
 		return changeMember(components, "securitySchemes", func(schemes []member) []member {
@@ -164,7 +166,8 @@ func (s *schemeSecurity) setPolicyNames(root []member) []member {
 	})
 }
 
-// changeMember replaces the members of the object with this name among all. It does nothing if there is no such object.
+// changeMember replaces the object that is the value of the member name of all: change gets the members of this object,
+// and returns the new ones. changeMember does nothing if there is no such object.
 func changeMember(all []member, name string, change func([]member) []member) []member {
 	for i, m := range all {
 		if m.name != name {

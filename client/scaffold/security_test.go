@@ -13,8 +13,9 @@ import (
 	"github.com/gatewright/gatewright/client/validate"
 )
 
-// securedDescription returns a description with the security schemes key, token, login and certificate. Its operations
-// have the given security requirements, "" for none, by their paths.
+// securedDescription returns a description with the security schemes key, token, login and certificate. global has the
+// security requirements of the description, and required those of its GET operations by path. "" leaves the member
+// security out.
 func securedDescription(global string, required map[string]string) string {
 	paths := map[string]any{}
 	for path, text := range required {

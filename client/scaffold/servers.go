@@ -15,7 +15,8 @@ import (
 )
 
 // servers chooses the address to which the route of an operation forwards, from the servers in a description (OpenAPI
-// 3.1, 4.8.5). It is the first server in the nearest list to which routes can forward.
+// 3.1, 4.8.5). The nearest list of servers applies: that of the operation, of its path, or of the description. servers
+// chooses the first server of this list that routes can forward to.
 type servers struct {
 	document document
 	// upstream replaces the absolute servers of the description as a whole, and relative servers are resolved against it.
@@ -37,11 +38,13 @@ type serverList struct {
 	// address is the address of the chosen server, and others are the URLs of the other servers.
 	address string
 	others  []string
-	// absolute says that the chosen server is absolute, so that --upstream has no effect on it.
+	// absolute says that address is the absolute URL of the server itself. It is false for an address that depends on
+	// upstream.
 	absolute bool
 }
 
-// notForwardableError has the reason why routes cannot forward to a server. Another server of the list may do.
+// notForwardableError has the reason why routes cannot forward to a server. Routes may be able to forward to another
+// server of the list.
 type notForwardableError struct{ reason string }
 
 func (e notForwardableError) Error() string { return e.reason }
@@ -134,8 +137,8 @@ func isAbsolute(text string) bool {
 	return strings.HasPrefix(text, "//") || found && !strings.ContainsAny(scheme, "/?#")
 }
 
-// againstUpstream resolves the relative URL of a server against the upstream (RFC 3986, section 5). A URL that only
-// names the place of the description, such as /, is the upstream itself.
+// againstUpstream resolves the relative URL of a server against the upstream (RFC 3986, section 5). The URLs "", /, .
+// and ./ mean the upstream itself.
 func (s *servers) againstUpstream(text string) (string, error) {
 	if s.upstream == "" {
 		return "", notForwardableError{"it is relative, so say --upstream URL, against which it is resolved"}
@@ -230,15 +233,15 @@ func (s *servers) checkVariables() error {
 		if s.used[name] {
 			continue
 		}
-		known := "which have no variables"
+		known := "they have no variables"
 		if len(s.used) > 0 {
-			known = "which have " + strings.Join(slices.Sorted(maps.Keys(s.used)), ", ")
+			known = "their variables are " + strings.Join(slices.Sorted(maps.Keys(s.used)), ", ")
 		}
 		if s.upstream != "" {
 			known += "; --upstream replaces the description's absolute servers"
 		}
-		return exit.WithCode(exit.Usage, fmt.Errorf("--server-variable: %s is no variable of the servers that routes "+
-			"forward to, %s", name, known))
+		return exit.WithCode(exit.Usage, fmt.Errorf("--server-variable: %s is not a variable of the servers that routes "+
+			"forward to: %s", name, known))
 	}
 	return nil
 }

@@ -48,8 +48,9 @@ func baseURLs(t *testing.T, text []byte) map[string]string {
 	return out
 }
 
-// withServers returns a description with servers of the description, of the path /p, and of the operation GET /p/o.
-// Each of them is a list in YAML, or "" for none.
+// withServers returns a description with the paths /d, /p and /p/o. The description has the servers document, the paths
+// /p and /p/o have the servers path, and GET /p/o has the servers operation. Each of them is a list in YAML, or "" for
+// none.
 func withServers(document, path, operation string) string {
 	line := func(indent, list string) string {
 		if list == "" {
@@ -62,8 +63,7 @@ func withServers(document, path, operation string) string {
 		"\n  /p:" + line("    ", path) + get + "\n  /p/o:" + line("    ", path) + get + line("      ", operation) + "\n"
 }
 
-// serversCase has the servers of the description, of the path /p and of the operation GET /p/o, and the addresses to
-// which GET /d, GET /p and GET /p/o forward.
+// serversCase has the arguments of withServers, and the addresses to which GET /d, GET /p and GET /p/o forward.
 type serversCase struct {
 	name, document, path, operation string
 	options                         scaffold.Options
@@ -226,14 +226,15 @@ func TestServersWithoutAddressAreRefused(t *testing.T) {
 		{
 			name: "an unknown variable", document: region,
 			options: scaffold.Options{ServerVariables: map[string]string{"regoin": "eu"}},
-			want:    "--server-variable: regoin is no variable of the servers that routes forward to, which have region",
+			want: "--server-variable: regoin is not a variable of the servers that routes forward to: their variables are " +
+				"region",
 		},
 		{
 			name: "a variable of a server that is replaced", document: region,
 			options: scaffold.Options{
 				Upstream: "https://mine.example.com", ServerVariables: map[string]string{"region": "eu"},
 			},
-			want: "which have no variables; --upstream replaces the description's absolute servers",
+			want: "they have no variables; --upstream replaces the description's absolute servers",
 		},
 	} {
 		got, err := scaffold.AddRoutes([]byte(withServers(c.document, c.path, "")), c.options)

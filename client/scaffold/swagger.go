@@ -12,10 +12,13 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// fromSwagger converts a description in Swagger 2.0 to OpenAPI 3.0. Paths keep their order; the members of all other
-// objects are in alphabetical order, because the library keeps them in maps. notes say what the conversion leaves out.
-// Newer versions of the library import a JSON Schema library whose initialization allocates 1.7 MB at each start of the
-// client. The folder shared/thirdparty has a changed copy of that library.
+// fromSwagger converts a description in Swagger 2.0 to OpenAPI 3.0. Paths keep their order, and the members of the root
+// have the usual order (restoreOrder). The members of all other objects are in alphabetical order, because the library
+// keeps them in maps. notes say what the conversion leaves out.
+//
+// go.mod requires an older version of the library on purpose: newer versions import a JSON Schema library whose
+// initialization allocates 1.7 MB at each start of the client. The folder shared/thirdparty has a changed copy of that
+// JSON Schema library.
 func fromSwagger(root []member) (converted []member, notes []string, err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // the library panics for some invalid descriptions
@@ -58,7 +61,8 @@ func fromSwagger(root []member) (converted []member, notes []string, err error) 
 	}
 	notes = []string{"the description was converted from Swagger 2.0 to OpenAPI 3.0"}
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		notes = append(notes, fmt.Sprintf("the conversion from Swagger 2.0 leaves out %s, places: %d", name, lost[name]))
+		notes = append(notes,
+			fmt.Sprintf("the conversion from Swagger 2.0 leaves out %s (occurrences: %d)", name, lost[name]))
 	}
 	return converted, notes, nil
 }
@@ -76,8 +80,9 @@ func swaggerVersion(root []member) string {
 	return ""
 }
 
-// setMediaTypes assigns to each operation the media types of the description, or those that clients use without any. The
-// library would leave out the former for responses. The schemes of an operation have no equivalent, and are lost.
+// setMediaTypes sets the media types of each operation that has none. It uses those of the description, because the
+// library would leave them out for responses. If there are none for requests, it uses defaultMediaType. The library
+// does not convert the schemes of an operation, so setMediaTypes adds them to lost.
 func setMediaTypes(from *openapi2.T, lost map[string]int) {
 	for _, item := range from.Paths {
 		for _, operation := range item.Operations() {

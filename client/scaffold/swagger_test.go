@@ -65,15 +65,15 @@ func TestSwaggerIsConverted(t *testing.T) {
 	text := string(got.Text)
 	if z, a, m := strings.Index(text, `"/z/{id}"`), strings.Index(text, `"/a"`), strings.Index(text, `"/m"`); z < 0 ||
 		a < z || m < a {
-		t.Errorf("AddRoutes() has the paths /z/{id}, /a and /m at %d, %d and %d, want their order", z, a, m)
+		t.Errorf("AddRoutes() has the paths /z/{id}, /a and /m at %d, %d and %d, want all of them in this order", z, a, m)
 	}
 	wantNotes := []string{
 		"/servers has 2 servers: routes forward to https://shop.example.com/v1, and not to wss://shop.example.com/v1",
 		"the description was converted from Swagger 2.0 to OpenAPI 3.0",
-		"the conversion from Swagger 2.0 leaves out allowEmptyValue, places: 1",
-		"the conversion from Swagger 2.0 leaves out collectionFormat, places: 1",
-		"the conversion from Swagger 2.0 leaves out examples, places: 1",
-		"the conversion from Swagger 2.0 leaves out schemes of an operation, places: 1",
+		"the conversion from Swagger 2.0 leaves out allowEmptyValue (occurrences: 1)",
+		"the conversion from Swagger 2.0 leaves out collectionFormat (occurrences: 1)",
+		"the conversion from Swagger 2.0 leaves out examples (occurrences: 1)",
+		"the conversion from Swagger 2.0 leaves out schemes of an operation (occurrences: 1)",
 	}
 	if !slices.Equal(got.Notes, wantNotes) {
 		t.Errorf("AddRoutes() notes = %q, want %q", got.Notes, wantNotes)
@@ -116,8 +116,8 @@ func TestSwaggerIsConverted(t *testing.T) {
 	checkValid(t, all)
 }
 
-// at returns the value at a path of names in a document. Names are separated by slashes, after which a path of the
-// description begins with one more. A tilde in a name stands for a slash.
+// at returns a nested value of a document. path has the names of the members, separated by slashes, such as
+// paths//z/{id}/get: a path of the description keeps its own slashes. In other names, a tilde stands for a slash.
 func at(value any, path string) any {
 	rest := strings.ReplaceAll(path, "//", "/\x00")
 	rest = strings.ReplaceAll(rest, "/{id}", "\x00{id}")

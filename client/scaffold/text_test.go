@@ -94,7 +94,7 @@ func TestInvalidTextIsRefusedWithItsLine(t *testing.T) {
 		},
 		{"two merge keys", "x-a: &a {b: c}\nx-d:\n  <<: *a\n  <<: *a\n", `line 4: the object has the name "<<" already`},
 		{"merge key with a text", "openapi: 3.1.0\nx-a: {<<: text}\n", "line 2: a merge key (<<) names an object"},
-		{"merge key with its own object", "openapi: 3.1.0\nx-a: &a {b: {<<: *a}}\n", "a part of itself"},
+		{"merge key with its own object", "openapi: 3.1.0\nx-a: &a {b: {<<: *a}}\n", "contains itself"},
 		{
 			"duplicate in JSON", "{\n\"openapi\": \"3.1.0\",\n\"paths\": {\"/a\": {\n\"get\": {},\n\"get\": {}}}}",
 			"line 5 (/paths/~1a/get): the object has this name already",

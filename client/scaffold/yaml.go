@@ -24,7 +24,8 @@ type yamlWriter struct {
 }
 
 // errTooLarge is the error for a description that is larger than the limits.
-var errTooLarge = errors.New("the description is too large, or a part of itself")
+var errTooLarge = errors.New("the description is too large or too deeply nested, or an alias (*) contains itself: " +
+	"remove or shorten aliases")
 
 func (w *yamlWriter) value(n *yaml.Node, depth int) error {
 	if w.remaining--; w.remaining < 0 || int64(w.out.Len()) > MaxBytes() || depth > maxDepth {
