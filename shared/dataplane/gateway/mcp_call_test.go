@@ -124,11 +124,11 @@ var mcpArgumentCases = []struct {
 	{name: "a list of arguments", tool: "readTodo", arguments: `[]`, wantMessage: ""},
 	{
 		name: "many invalid items", tool: "putList", arguments: `{"body":[` + strings.Repeat(`"x",`, 40_000) + `1]}`,
-		wantMessage: "too large for what is wrong",
+		wantMessage: "too large to list the violations",
 	},
 	{
 		name: "one invalid item among many", tool: "putList", arguments: `{"body":[` + strings.Repeat(`1,`, 40_000) + `"x"]}`,
-		wantMessage: "too large for what is wrong",
+		wantMessage: "too large to list the violations",
 	},
 	{
 		name: "many valid items", tool: "putList", arguments: `{"body":[` + strings.Repeat(`1,`, 40_000) + `1]}`,

@@ -24,9 +24,10 @@ type inliner struct {
 	truncated bool
 	// depth is the number of schemas that are being inlined: the current schema and those around it.
 	depth int
-	// baseOnly leaves out all subtypes. isBase is set for a schema that stays the base type: a part of a larger
-	// object. inSubtype is set for the parts of a subtype. basePath is the reference to the base type of the
-	// current subtype, and usesBase is set when the subtype has followed it.
+	// baseOnly leaves out all subtypes. isBase is set for a schema that stays the base type although it has a mapping: the
+	// root of a form or of a response, a subtype, and a part of an allOf that combines schemas. inSubtype is set for the
+	// parts of a subtype. basePath is the reference to the base type of the current subtype, and usesBase is set when the
+	// subtype has followed it.
 	baseOnly, isBase, inSubtype bool
 	basePath                    string
 	usesBase                    bool

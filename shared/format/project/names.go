@@ -121,7 +121,7 @@ func replaceInvalidChars(name string) string {
 	return strings.Trim(invalidNameChars().ReplaceAllString(name, "_"), "_")
 }
 
-// withDigest returns a name of at most maxClientName bytes that ends with a digest of id and the suffix.
+// withDigest returns a name of at most maxClientName bytes: the beginning of stem, then a digest of id, then suffix.
 func withDigest(stem, id, suffix string) string {
 	sum := sha256.Sum256([]byte(id))
 	stem = stem[:min(len(stem), maxClientName-nameDigits-1-len(suffix))]

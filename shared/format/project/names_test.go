@@ -273,26 +273,26 @@ type argumentNameCase struct {
 
 // argumentNameCases returns a case for each class of clashing or invalid names.
 func argumentNameCases() []argumentNameCase {
-	const noBody = `{"type": "object", "properties": {"body": {}}}`
+	const bodyWithBodyProperty = `{"type": "object", "properties": {"body": {}}}`
 	long := strings.Repeat("a", 70)
 	parameter := func(in, name string) string { return fmt.Sprintf(`{"in": %q, "name": %q, "schema": {}}`, in, name) }
 	return []argumentNameCase{
 		{
 			"comparisons",
 			[]string{parameter("query", "Date"), parameter("query", "Date<"), parameter("query", "Date>=")},
-			noBody,
+			bodyWithBodyProperty,
 			map[string]string{"Date": "query Date", "Date_lt": "query Date<", "Date_gt_eq": "query Date>="},
 		},
 		{
 			"comparisons without a plain name",
 			[]string{parameter("query", "Date<"), parameter("query", "Date>")},
-			noBody,
+			bodyWithBodyProperty,
 			map[string]string{"Date_lt": "query Date<", "Date_gt": "query Date>"},
 		},
 		{
 			"a single name with other characters",
 			[]string{parameter("query", "$filter"), parameter("query", "page[size]")},
-			noBody,
+			bodyWithBodyProperty,
 			map[string]string{"filter": "query $filter", "page_size": "query page[size]"},
 		},
 		{
@@ -314,7 +314,7 @@ func argumentNameCases() []argumentNameCase {
 			[]string{
 				parameter("query", "a!"), parameter("query", "a_not"), parameter("query", "a"), parameter("query", "query_a"),
 			},
-			noBody,
+			bodyWithBodyProperty,
 			map[string]string{
 				"a": "query a", "a_not": "query a_not", "query_a": "query query_a", "query_a_not": "query a!",
 			},
@@ -322,13 +322,13 @@ func argumentNameCases() []argumentNameCase {
 		{
 			"names without letters",
 			[]string{parameter("query", "«"), parameter("query", "»"), parameter("query", "¿")},
-			noBody,
+			bodyWithBodyProperty,
 			map[string]string{"argument": "query «", "query_argument": "query »", "argument_D": "query ¿"},
 		},
 		{
 			"long names",
 			[]string{parameter("query", long+"x"), parameter("query", long+"y"), parameter("header", long+"x")},
-			noBody,
+			bodyWithBodyProperty,
 			map[string]string{
 				long[:64]: "query " + long + "x", "query_" + long[:58]: "query " + long + "y",
 				"header_" + long[:57]: "header " + long + "x",

@@ -9,14 +9,14 @@ import (
 )
 
 // The patterns of a document are regular expressions of ECMA-262. The gateway evaluates only those in the schemas of
-// MCP operations. A text that is no such expression is only passed on, so it is a warning and not an error.
+// MCP operations, and accepts every text for an invalid one. So an invalid pattern is a warning and not an error.
 
 // checkPatterns warns about patterns of a schema that are no regular expressions. at has the tokens of its pointer.
 func (c *compiler) checkPatterns(file string, at []string, schema map[string]any) {
 	eachPattern(schema, func(text string, member ...string) {
 		if err := regex.Check(text); err != nil {
-			c.warn(file, pointer(at...)+pointer(member...), "This is no regular expression of ECMA-262: %v. It is passed on as "+
-				"it is, and no value is checked with it.", err)
+			c.warn(file, pointer(at...)+pointer(member...), "This is no regular expression of ECMA-262: %v. Correct it: the "+
+				"gateway checks no value with it.", err)
 		}
 	})
 }
@@ -32,8 +32,9 @@ func eachPattern(schema map[string]any, found func(text string, member ...string
 	}
 }
 
-// warnUncheckedPatterns warns about patterns of MCP operations that the gateway cannot evaluate, wherever they are in
-// the document of the operation. The gateway accepts every text in their place.
+// warnUncheckedPatterns warns about patterns of MCP operations that the gateway cannot evaluate. The schemas of
+// operations have no places, so it warns at each place of the document that has such a pattern. The gateway accepts
+// every text there.
 func (c *compiler) warnUncheckedPatterns() {
 	unchecked := map[string]map[string]string{} // why, by file and pattern
 	for i := range c.artifact.Routes {

@@ -128,7 +128,7 @@ type compiler struct {
 	// included, so that the routes that name them are not reported as well.
 	policies map[string]*policyUse
 	// addedPolicies counts the policies that the security schemes added to the beginning of a route's inbound policies,
-	// by route.
+	// by the place that declares the route.
 	addedPolicies map[Source]int
 	// knownPolicies lists the names of policies, for messages about an unknown name.
 	knownPolicies func() string

@@ -139,7 +139,7 @@ func (c *compiler) checkPath(file, at, path string, mode PathMode) {
 }
 
 // readOperation checks an operation and adds its route to the artifact. A repeated operation becomes a route without an
-// id, which belongs to another route of the operation.
+// id, because the id belongs to the route of another path.
 func (c *compiler) readOperation(declared declaredOperation, route Route, known *declarations) {
 	file, at, operation := route.Source.File, declared.at, declared.object
 	if !declared.isRepeated {

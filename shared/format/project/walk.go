@@ -22,7 +22,7 @@ const (
 	encodingObject
 	responseObject
 	callbackObject
-	linkObject // also an example or a security scheme: it can be a reference, and contains no other objects
+	leafObject // a link, an example or a security scheme: it can be a reference, and contains no other objects
 	schemaObject
 )
 
@@ -47,11 +47,11 @@ var members = map[objectKind]map[string]memberKind{
 		"schemas":         {kind: schemaObject, byName: true},
 		"responses":       {kind: responseObject, byName: true},
 		"parameters":      {kind: parameterObject, byName: true},
-		"examples":        {kind: linkObject, byName: true},
+		"examples":        {kind: leafObject, byName: true},
 		"requestBodies":   {kind: requestBodyObject, byName: true},
 		"headers":         {kind: parameterObject, byName: true},
-		"securitySchemes": {kind: linkObject, byName: true},
-		"links":           {kind: linkObject, byName: true},
+		"securitySchemes": {kind: leafObject, byName: true},
+		"links":           {kind: leafObject, byName: true},
 		"callbacks":       {kind: callbackObject, byName: true},
 		"pathItems":       {kind: pathItemObject, byName: true},
 		"mediaTypes":      {kind: mediaTypeObject, byName: true},
@@ -69,13 +69,13 @@ var members = map[objectKind]map[string]memberKind{
 	parameterObject: {
 		"schema":   {kind: schemaObject},
 		"content":  {kind: mediaTypeObject, byName: true},
-		"examples": {kind: linkObject, byName: true},
+		"examples": {kind: leafObject, byName: true},
 	},
 	requestBodyObject: {"content": {kind: mediaTypeObject, byName: true}},
 	mediaTypeObject: {
 		"schema":         {kind: schemaObject},
 		"itemSchema":     {kind: schemaObject},
-		"examples":       {kind: linkObject, byName: true},
+		"examples":       {kind: leafObject, byName: true},
 		"encoding":       {kind: encodingObject, byName: true},
 		"prefixEncoding": {kind: encodingObject},
 		"itemEncoding":   {kind: encodingObject},
@@ -89,7 +89,7 @@ var members = map[objectKind]map[string]memberKind{
 	responseObject: {
 		"headers": {kind: parameterObject, byName: true},
 		"content": {kind: mediaTypeObject, byName: true},
-		"links":   {kind: linkObject, byName: true},
+		"links":   {kind: leafObject, byName: true},
 	},
 }
 
@@ -112,7 +112,8 @@ func memberOf(kind objectKind, name string) memberKind {
 	return members[kind][name]
 }
 
-// schemaMember returns the kind of a keyword's value: those of a tool's schema, and others that contain schemas.
+// schemaMember returns the kind of a keyword's value. It knows the keywords that a tool's schema can have
+// (keywordKind), and the other keywords that contain schemas.
 func schemaMember(name string) memberKind {
 	switch keywordKind(name) {
 	case kindSchema, kindSchemaList:

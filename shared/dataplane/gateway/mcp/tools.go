@@ -96,8 +96,8 @@ func (c *caller) checkOutput(body json.RawMessage, isObject bool) []string {
 func (c *caller) reportMismatch(ctx context.Context, result *mcp.CallToolResult, status int, violations []string) {
 	result.IsError = true
 	result.Content = append(result.Content, &mcp.TextContent{Text: fmt.Sprintf("The operation has succeeded with the "+
-		"status %d, and the text above is its whole response. Do not call it again for that reason: it is marked as an "+
-		"error only because it does not match the output schema of this tool.", status)})
+		"status %d, and the text above is its whole response. This result is marked as an error only because the response "+
+		"does not match the output schema of this tool. Do not repeat the call.", status)})
 	if log := c.server.setup.Log; log != nil {
 		x := exchangeOf(ctx)
 		log.LogAttrs(ctx, slog.LevelWarn, "mcp response mismatch",

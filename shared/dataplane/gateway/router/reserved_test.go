@@ -22,7 +22,7 @@ func TestReservedCharactersMatchAlike(t *testing.T) {
 					t.Errorf("Find(%s) = %s, want %s", path, got, want)
 				}
 				if got, want := r.IsAmbiguous(path), c == ';'; got != want {
-					t.Errorf("IsAmbiguous(%s) beside %s = %t, want %t", path, all[1], got, want)
+					t.Errorf("IsAmbiguous(%s) with the route %s = %t, want %t", path, all[1], got, want)
 				}
 			}
 		}
