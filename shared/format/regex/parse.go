@@ -18,7 +18,7 @@ type parser struct {
 	unsupported string
 }
 
-// pieceKind is the kind of a piece that translate treats in its own way.
+// pieceKind is the kind of a piece. translate treats all kinds except other specially.
 type pieceKind int
 
 // The kinds of pieces.
@@ -27,7 +27,7 @@ const (
 	character           // one character, or one of a class
 	start               // ^
 	end                 // $
-	lookahead           // (?=…) or (?!…); the text has no lookahead
+	lookahead           // (?=…) or (?!…); the field text is a group without the ?= or ?!
 )
 
 // piece is a term of an alternative: an assertion, or an atom with its quantifier.
@@ -146,7 +146,7 @@ func (p *parser) term() piece {
 
 // quantifier reads a quantifier, and returns it without the mark of lazy quantifiers: whether a text matches does not
 // depend on the mark. It returns "" if there is no quantifier here. A brace that begins no quantifier is an ordinary
-// character.
+// character. minimum and maximum have a meaning only for a quantifier in braces. maximum is -1 if there is none.
 func (p *parser) quantifier() (text string, minimum, maximum int) {
 	begin := p.at
 	switch {
@@ -186,7 +186,8 @@ func prefixLength(text, characters string) int {
 	return len(text) - len(strings.TrimLeft(text, characters))
 }
 
-// number returns the value of a number. A larger number than the length of any text is as good as any other.
+// number returns the value of a number. For a number that int32 cannot have, it returns the maximum of int32: no text
+// is so long.
 func number(text string) int {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return int(n)

@@ -138,7 +138,7 @@ func translate(text string, alternatives [][]piece) (*Regexp, error) {
 func (r *Regexp) add(translated string, negative bool) error {
 	parsed, err := syntax.Parse(translated, syntax.Perl)
 	if err != nil {
-		return &UnsupportedError{"has repetitions or names that cannot be checked"}
+		return &UnsupportedError{"repeats a part of it more than 1,000 times by nested repetitions"}
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/regex"
 )
 
-// TestExpressionsMatchAsInECMAScript compares expressions with the results of ECMAScript (its class of expressions
-// with the flag u, or without a flag if the expression is valid only without one).
+// TestExpressionsMatchAsInECMAScript compares expressions with the results of RegExp in ECMAScript: with the flag u, or
+// without flags if the expression is valid only without them.
 func TestExpressionsMatchAsInECMAScript(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -128,7 +128,7 @@ func TestUnsupportedExpressionsAreReported(t *testing.T) {
 		`^(?=a)*b`:                            "repeats a lookahead",
 		`^(ab){1,1001}`:                       "repeats a part of it more than 1,000 times",
 		`^a{99999999999999999999}b`:           "repeats a part of it more than 1,000 times",
-		`((a{100}){100}){100}`:                "has repetitions or names that cannot be checked",
+		`((a{100}){100}){100}`:                "repeats a part of it more than 1,000 times by nested repetitions",
 		`^[a-z]{499}b$`:                       "needs more than 500 steps for each character",
 		strings.Repeat("a", regex.MaxBytes+1): "has more than 256 bytes",
 		`(?m:^a$)`:                            "has a group with the flag m or s",
