@@ -216,10 +216,7 @@ func restoreOrder(converted, original []member) error {
 	slices.SortStableFunc(converted, func(a, b member) int {
 		return max(-1, slices.Index(order, a.name)) - max(-1, slices.Index(order, b.name))
 	})
-	paths, err := readMembers(memberValue(original, "paths"))
-	if err != nil {
-		return nil //nolint:nilerr // without paths, there is nothing to sort
-	}
+	paths, _ := readMembers(memberValue(original, "paths")) // nil if there are no paths
 	place := map[string]int{}
 	for i, m := range paths {
 		place[m.name] = i

@@ -52,9 +52,11 @@ func TestResponsesToHeadHaveNoSchema(t *testing.T) {
 	}
 }
 
-// TestSubtypesOfDiscriminatorAreOffered checks the schema of the arguments for each class of schema with a
-// discriminator: the mapped schemas are alternatives in the order of the mapping.
-func TestSubtypesOfDiscriminatorAreOffered(t *testing.T) {
+// subtypeCase is a schema in a document of a version of OpenAPI with components. The schema of the tool's arguments must
+// contain want.
+type subtypeCase struct{ name, version, schema, components, want string }
+
+func subtypeCases() []subtypeCase {
 	const (
 		recursive = `{"description":"The same again: a schema that is a part of itself."}`
 		cat       = `{"properties":{"kind":{"description":"Its kind.","enum":["cat"],"type":"string"},` +
@@ -64,7 +66,7 @@ func TestSubtypesOfDiscriminatorAreOffered(t *testing.T) {
 			`"type":"string"},"mother":` + recursive + `,"name":{"type":"string"}},"required":["bark","kind"],"type":"object"}`
 		pet = `{"description":"A pet.","oneOf":[` + cat + `,` + dog + `],"title":"Pet"}`
 	)
-	for _, tt := range []struct{ name, version, schema, components, want string }{
+	return []subtypeCase{
 		{"the body", "3.1.0", `{"$ref": "#/components/schemas/Pet"}`, petSchemas, `"body":` + pet},
 		{"the body in OpenAPI 3.0", "3.0.3", `{"$ref": "#/components/schemas/Pet"}`, petSchemas, `"body":` + pet},
 		{
@@ -130,7 +132,13 @@ func TestSubtypesOfDiscriminatorAreOffered(t *testing.T) {
 				"discriminator": {"propertyName": "k", "mapping": {"x": "#/components/schemas/X"}}},
 			"X": {"type": "object", "properties": {"x": {}}}`, `"body":{"oneOf":[{"properties":{"x":{}},"type":"object"}]}`,
 		},
-	} {
+	}
+}
+
+// TestSubtypesOfDiscriminatorAreOffered checks the schema of the arguments for each class of schema with a
+// discriminator: the mapped schemas are alternatives in the order of the mapping.
+func TestSubtypesOfDiscriminatorAreOffered(t *testing.T) {
+	for _, tt := range subtypeCases() {
 		t.Run(tt.name, func(t *testing.T) {
 			o, _ := offered(t, tt.version, "post", `"requestBody": {"content": {"application/json": {"schema": `+tt.schema+
 				`}}}, "responses": {"200": {"description": "d"}}`, tt.components)

@@ -43,7 +43,11 @@ func (p *parser) escape(begin int) piece {
 		p.at++
 		return piece{}
 	}
-	return piece{kind: character, text: "[" + p.escapedCharacters(begin).text() + "]"}
+	characters := p.escapedCharacters(begin)
+	if p.checkOnly {
+		return piece{kind: character}
+	}
+	return piece{kind: character, text: "[" + characters.text() + "]"}
 }
 
 // controls are the characters of the escapes for control characters.
@@ -141,6 +145,9 @@ func (p *parser) property(letter rune) string {
 		return literal(letter)
 	}
 	p.at += len(name) + len("}")
+	if p.checkOnly {
+		return literal(letter)
+	}
 	name = name[1:]
 	for _, prefix := range []string{"General_Category=", "gc=", "Script=", "sc="} {
 		if value, found := strings.CutPrefix(name, prefix); found {
@@ -168,15 +175,18 @@ func (p *parser) class(begin int) string {
 		at := p.at
 		if !p.has("-") || p.isDone() || p.text[p.at] == ']' {
 			p.at = at
-			b.WriteString(first.text())
+			if !p.checkOnly {
+				b.WriteString(first.text())
+			}
 			continue
 		}
 		last := p.classAtom()
 		switch {
+		case first.set == "" && last.set == "" && first.char > last.char:
+			p.fail(at, "range out of order in a character class")
+		case p.checkOnly:
 		case first.set != "" || last.set != "": // the hyphen stands for itself
 			b.WriteString(first.text() + literal('-') + last.text())
-		case first.char > last.char:
-			p.fail(at, "range out of order in a character class")
 		default:
 			b.WriteString(literal(first.char) + "-" + literal(last.char))
 		}

@@ -12,6 +12,9 @@ type parser struct {
 	text  string
 	at    int // the offset of the next character
 	depth int // the number of groups that are open
+	// checkOnly is true if only mistakes in the syntax are wanted. Pieces are then neither translated nor kept, because a
+	// long text would need a hundred times its size.
+	checkOnly bool
 	// err is the first mistake in the syntax.
 	err *SyntaxError
 	// unsupported is the reason of an UnsupportedError, "" for an expression that can be translated.
@@ -97,6 +100,14 @@ func (p *parser) isDone() bool { return p.err != nil || p.depth > maxDepth || p.
 
 // disjunction reads alternatives up to the parenthesis that ends their group, or to the end.
 func (p *parser) disjunction() [][]piece {
+	if p.checkOnly {
+		for !p.isDone() && p.text[p.at] != ')' {
+			if !p.has("|") {
+				p.term()
+			}
+		}
+		return nil
+	}
 	alternatives := [][]piece{nil}
 	for !p.isDone() && p.text[p.at] != ')' {
 		if p.has("|") {
@@ -155,9 +166,12 @@ func (p *parser) quantifier() (text string, minimum, maximum int) {
 		minimum, maximum = 0, -1
 	default:
 		rest, found := strings.CutPrefix(p.text[p.at:], "{")
+		if !found {
+			return "", 0, 0
+		}
 		inner := rest[:prefixLength(rest, digits+",")]
 		low, high, ranged := strings.Cut(inner, ",")
-		if !found || !strings.HasPrefix(rest[len(inner):], "}") || !isNumber(low) || high != "" && !isNumber(high) {
+		if !strings.HasPrefix(rest[len(inner):], "}") || !isNumber(low) || high != "" && !isNumber(high) {
 			return "", 0, 0
 		}
 		minimum, maximum = number(low), number(low)
@@ -171,7 +185,10 @@ func (p *parser) quantifier() (text string, minimum, maximum int) {
 			return "", 0, 0
 		}
 		p.at += len("{}") + len(inner)
-		text = "{" + inner + "}"
+		text = "{" + trimZeros(low) + "}"
+		if ranged {
+			text = "{" + trimZeros(low) + "," + trimZeros(high) + "}"
+		}
 	}
 	p.has("?")
 	return text, minimum, maximum
@@ -180,6 +197,14 @@ func (p *parser) quantifier() (text string, minimum, maximum int) {
 const digits = "0123456789"
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, digits) == "" }
+
+// trimZeros returns a number without leading zeros, because RE2 takes {08} for a text. It returns "" for "".
+func trimZeros(number string) string {
+	if trimmed := strings.TrimLeft(number, "0"); trimmed != "" || number == "" {
+		return trimmed
+	}
+	return "0"
+}
 
 // prefixLength returns the length of the longest prefix of a text that has only these characters.
 func prefixLength(text, characters string) int {
@@ -218,6 +243,9 @@ func (p *parser) atom() piece {
 		p.at = begin + 1
 		return piece{kind: character, text: literal(r)}
 	default:
+		if p.checkOnly {
+			return piece{kind: character}
+		}
 		return piece{kind: character, text: literal(r)}
 	}
 }
@@ -257,6 +285,9 @@ func (p *parser) group(begin int) piece {
 	p.depth--
 	if p.err == nil && !p.has(")") {
 		p.fail(begin, "unterminated group")
+	}
+	if p.checkOnly {
+		return piece{kind: kind}
 	}
 	text, reason := join(alternatives)
 	if reason != "" {

@@ -78,10 +78,10 @@ func (r *Regexp) MatchString(text string) bool {
 	return true
 }
 
-// Check returns a *SyntaxError if a text is no regular expression of ECMA-262. It takes linear time, and does not
-// report expressions that Compile does not support.
+// Check returns a *SyntaxError if a text is no regular expression of ECMA-262. It takes linear time and little memory,
+// and does not report expressions that Compile does not support.
 func Check(text string) error {
-	p := &parser{text: text}
+	p := &parser{text: text, checkOnly: true}
 	if p.parse(); p.err != nil {
 		return p.err
 	}
@@ -91,7 +91,7 @@ func Check(text string) error {
 // Compile returns the compiled expression. It returns a *SyntaxError for a text that is no expression of ECMA-262,
 // and an *UnsupportedError for an expression that it cannot translate, or that exceeds a bound.
 func Compile(text string) (*Regexp, error) {
-	p := &parser{text: text}
+	p := &parser{text: text, checkOnly: len(text) > MaxBytes}
 	alternatives := p.parse()
 	switch {
 	case p.err != nil:

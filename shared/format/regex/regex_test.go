@@ -2,6 +2,7 @@ package regex_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -44,6 +45,7 @@ func TestExpressionsMatchAsInECMAScript(t *testing.T) {
 		{`^.$`, []string{"a", "é"}, []string{"\n", "\r", "\u2028"}},
 		{`^\p{Lu}\p{Script=Greek}\P{L}$`, []string{"Aα1"}, []string{"aα1", "AαB"}},
 		{`^(?<year>\d{4})-(?:0[1-9]|1[0-2])$`, []string{"2026-01"}, []string{"2026-13", "٢026-01"}},
+		{`^a{02}b{0,01}c{00,}d{01,}$`, []string{"aad", "aabccdd"}, []string{"ad", "aa", "a{02}b{0,01}c{00,}d{01,}"}},
 		{`^a{2}b{0,1}c{1,}$`, []string{"aabc", "aacc"}, []string{"abc", "aab"}},
 		{`^a{,2}$`, []string{"a{,2}"}, []string{"aa"}},
 		{`^{a}]$`, []string{"{a}]"}, []string{"a"}},
@@ -157,11 +159,38 @@ func TestUnsupportedExpressionsAreReported(t *testing.T) {
 // minutes for these lengths.
 func TestHostileExpressionsTakeLinearTime(t *testing.T) {
 	t.Parallel()
-	const n = 1 << 17
+	const n = 1 << 19
 	for _, part := range []string{
-		"(", "{", "{1", "[", "[:", "[[:", `\p`, `\u`, `\ud800`, `\u{`, "(?<a>", "(?i:", "a{1,", "|", "a-", "é",
+		"(", "{", "{1", "0", "1,", "[", "[:", "[[:", `\p`, `\u`, `\ud800`, `\u{`, "(?<a>", "(?i:", "a{1,", "|", "a-", "é",
 	} {
 		_ = regex.Check(strings.Repeat(part, n/len(part)))
+	}
+}
+
+// TestCheckKeepsNoTranslation checks that the memory for a long text is at most a small multiple of its size. It is not
+// parallel, because it measures what the whole process allocates.
+func TestCheckKeepsNoTranslation(t *testing.T) {
+	const (
+		n       = 1 << 18
+		maximum = 16 * n
+	)
+	nested := strings.Repeat("(", 999) + strings.Repeat("a", n) + strings.Repeat(")", 999)
+	for _, part := range []string{
+		"a", "é", "0", "1,", "{", "|", "a|", "(a)", "(?=a)", "[a-z]", "[é]", `\d`, `\-`, "a+", "a{12}", nested,
+	} {
+		text := strings.Repeat(part, max(1, n/len(part)))
+		for name, check := range map[string]func(){
+			"Check":   func() { _ = regex.Check(text) },
+			"Compile": func() { _, _ = regex.Compile(text) },
+		} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			check()
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got > maximum {
+				t.Errorf("%s(%.10s…) of %d bytes allocated %d bytes, want at most %d", name, text, len(text), got, maximum)
+			}
+		}
 	}
 }
 
