@@ -9,8 +9,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/regex"
 )
 
-// TestExpressionsMatchAsInECMAScript compares expressions with the results of RegExp in ECMAScript: with the flag u, or
-// without flags if the expression is valid only without them.
+// TestExpressionsMatchAsInECMAScript compares expressions with the results of ECMAScript: with the flag u, or without
+// flags if the expression is valid only without them.
 func TestExpressionsMatchAsInECMAScript(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
