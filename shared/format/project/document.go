@@ -22,9 +22,10 @@ type document struct {
 	// mappings has the names of the mapping of each discriminator, in the order of the file. The key identifies the
 	// mapping in the tree.
 	mappings map[uintptr][]string
-	// extensions has references to the schemas that extend another schema, by the path of that schema. It is nil until it
-	// is needed.
-	extensions map[string][]string
+	// extensions has the schemas of components that refer to a schema by allOf. The key identifies the schema in the
+	// tree. It is nil until isOpen is called. open has the results of isOpen.
+	extensions map[uintptr][]map[string]any
+	open       map[uintptr]bool
 	// unserved has the pointers of operations that have an x-gateway-route and that no path has.
 	unserved map[string]bool
 }

@@ -20,14 +20,14 @@ func (p *parser) noteMappingName(object map[string]any, name string) {
 	if p.doc.mappings == nil {
 		p.doc.mappings = map[uintptr][]string{}
 	}
-	id := reflect.ValueOf(object).Pointer()
+	id := identity(object)
 	p.doc.mappings[id] = append(p.doc.mappings[id], name)
 }
 
 // mappingNames returns the names of a discriminator's mapping in the order of the document,
 // or in alphabetical order if the document does not know its order.
 func (d *document) mappingNames(mapping map[string]any) []string {
-	if names := d.mappings[reflect.ValueOf(mapping).Pointer()]; len(names) == len(mapping) {
+	if names := d.mappings[identity(mapping)]; len(names) == len(mapping) {
 		return names
 	}
 	return slices.Sorted(maps.Keys(mapping))
@@ -39,11 +39,81 @@ type subtype struct {
 	values []any
 }
 
+// isOpen reports whether values of a schema can be of a type that its discriminator's mapping does not name: if
+// another schema of components extends the schema by allOf, directly or through others. The name of such a
+// schema is a value of the discriminator's property (OpenAPI 3.1, "Discriminator Object").
+func (d *document) isOpen(object, mapping map[string]any) bool {
+	id := identity(object)
+	if open, known := d.open[id]; known {
+		return open
+	}
+	if d.open == nil {
+		d.open = map[uintptr]bool{}
+		d.readExtensions()
+	}
+	d.open[id] = false
+	seen := map[uintptr]bool{id: true}
+	mapped := map[uintptr]bool{}
+	for _, value := range mapping {
+		target, _ := dereference(d.root, map[string]any{"$ref": mappedReference(value)})
+		mapped[identity(target)] = true
+	}
+	schemas := slices.Clone(d.extensions[id])
+	for len(schemas) > 0 && !d.open[id] {
+		next := schemas[0]
+		schemas = schemas[1:]
+		if nextID := identity(next); !seen[nextID] {
+			seen[nextID] = true
+			d.open[id] = !mapped[nextID]
+			schemas = append(schemas, d.extensions[nextID]...)
+		}
+	}
+	return d.open[id]
+}
+
+// readExtensions sets d.extensions.
+func (d *document) readExtensions() {
+	d.extensions = map[uintptr][]map[string]any{}
+	schemas, _ := lookup(d.root, "components/schemas")
+	named, _ := schemas.(map[string]any)
+	for _, schema := range named {
+		object, _ := schema.(map[string]any)
+		d.addExtensions(object, object)
+	}
+}
+
+// addExtensions records that a schema extends the schemas that the allOf of part refers to.
+// part is the schema itself or a part of it.
+func (d *document) addExtensions(schema, part map[string]any) {
+	parts, _ := part["allOf"].([]any)
+	for _, child := range parts {
+		object, _ := child.(map[string]any)
+		if _, isReference := object["$ref"]; !isReference {
+			d.addExtensions(schema, object)
+			continue
+		}
+		if base, found := dereference(d.root, object); found {
+			d.extensions[identity(base)] = append(d.extensions[identity(base)], schema)
+		}
+	}
+}
+
+// identity returns a number that identifies an object of a document's tree.
+func identity(object map[string]any) uintptr { return reflect.ValueOf(object).Pointer() }
+
+// mappedReference returns the reference to the schema that a value of a mapping names.
+func mappedReference(value any) string {
+	target, _ := value.(string)
+	if strings.HasPrefix(target, "#/") {
+		return target
+	}
+	return "#" + pointer("components", "schemas", target) // a name of a schema
+}
+
 // subtypes returns the property of a schema's discriminator, and the mapped schemas in the order of the mapping. It
 // returns none for a schema without a mapping, for a schema that lists its alternatives itself, and if the mapping does
-// not have all values that are valid: a defaultMapping allows any value, and a schema that extends the base type has its
-// own name as its value. path is the reference to the base type that was followed, or "" for none.
-func (in *inliner) subtypes(object map[string]any, path string) (property string, all []subtype) {
+// not have all values that are valid: a defaultMapping allows any value, and isOpen reports other types.
+func (in *inliner) subtypes(object map[string]any) (property string, all []subtype) {
 	discriminator, _ := object["discriminator"].(map[string]any)
 	mapping, _ := discriminator["mapping"].(map[string]any)
 	property, _ = discriminator["propertyName"].(string)
@@ -52,10 +122,7 @@ func (in *inliner) subtypes(object map[string]any, path string) (property string
 		return "", nil
 	}
 	for _, name := range in.doc.mappingNames(mapping) {
-		target, _ := mapping[name].(string)
-		if !strings.HasPrefix(target, "#/") { // a name of a schema is allowed too
-			target = "#" + pointer("components", "schemas", target)
-		}
+		target := mappedReference(mapping[name])
 		if _, found := lookup(in.doc.root, strings.TrimPrefix(target, "#/")); !found {
 			in.unmapped = true
 			continue
@@ -67,40 +134,10 @@ func (in *inliner) subtypes(object map[string]any, path string) (property string
 		}
 		all[i].values = append(all[i].values, name)
 	}
-	bases := []string{path}
-	for i := 0; i < len(bases); i++ { // a schema can also extend the base type indirectly
-		for _, extension := range in.doc.extensionsOf(bases[i]) {
-			if !slices.ContainsFunc(all, func(s subtype) bool { return s.target == extension }) {
-				return "", nil
-			}
-			if base := strings.TrimPrefix(extension, "#/"); !slices.Contains(bases, base) {
-				bases = append(bases, base)
-			}
-		}
+	if len(all) > 0 && in.doc.isOpen(object, mapping) {
+		return "", nil
 	}
 	return property, all
-}
-
-// extensionsOf returns references to the schemas in components.schemas that extend the schema at path: they have a $ref
-// to it in allOf.
-func (d *document) extensionsOf(path string) []string {
-	if d.extensions == nil {
-		d.extensions = map[string][]string{}
-		found, _ := lookup(d.root, "components/schemas")
-		schemas, _ := found.(map[string]any)
-		for name, value := range schemas {
-			object, _ := value.(map[string]any)
-			parts, _ := object["allOf"].([]any)
-			for _, part := range parts {
-				reference, _ := part.(map[string]any)
-				if target, ok := reference["$ref"].(string); ok {
-					base := strings.TrimPrefix(target, "#/")
-					d.extensions[base] = append(d.extensions[base], "#"+pointer("components", "schemas", name))
-				}
-			}
-		}
-	}
-	return d.extensions[path]
 }
 
 // inlineSubtypes returns a schema whose alternatives are the mapped schemas. In each of them, the discriminator's

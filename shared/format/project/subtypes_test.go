@@ -172,6 +172,59 @@ func TestBaseTypeStaysAnObject(t *testing.T) {
 	}
 }
 
+// TestBaseTypeOfOtherSubtypesIsOffered checks schemas whose discriminator allows types that the mapping does not name:
+// tools offer the base type, because the alternatives would refuse the values of these types.
+func TestBaseTypeOfOtherSubtypesIsOffered(t *testing.T) {
+	const (
+		dog       = `"dog": "Dog"`
+		extendPet = `{"allOf": [{"$ref": "#/components/schemas/Pet"}]}`
+	)
+	for _, tt := range []struct {
+		name, discriminator, mapping, components string
+		isOpen                                   bool
+	}{
+		{"all subtypes are mapped", "", dog, `"Other": {"type": "object"}`, false},
+		{"a default type", `"defaultMapping": "Dog", `, dog, `"Other": {"type": "object"}`, true},
+		{"a subtype that is not mapped", "", dog, `"Cat": ` + extendPet, true},
+		{
+			"a subtype that is mapped by its pointer", "", dog + `, "c": "#/components/schemas/Cat"`, `"Cat": ` + extendPet,
+			false,
+		},
+		{
+			"a subtype of a subtype", "", dog, `"Puppy": {"allOf": [{"type": "object"}, {"$ref": "#/components/schemas/Dog"}]}`,
+			true,
+		},
+		{"a part of a part", "", dog, `"Cat": {"allOf": [` + extendPet + `]}`, true},
+		{
+			"a subtype of another name of the base type", "", dog, `"Animal": {"$ref": "#/components/schemas/Pet"},
+				"Cat": {"allOf": [{"$ref": "#/components/schemas/Animal"}]}`, true,
+		},
+		{
+			"a subtype that is mapped by another name", "", dog + `, "c": "Feline"`,
+			`"Feline": {"$ref": "#/components/schemas/Cat"}, "Cat": ` + extendPet, false,
+		},
+		{"a property of the base type", "", dog, `"Owner": {"properties": {"pet": ` + extendPet + `}}`, false},
+		{"an alternative", "", dog, `"Any": {"anyOf": [{"$ref": "#/components/schemas/Pet"}]}`, false},
+		{
+			"a subtype that extends itself", "", dog + `, "loop": "Loop"`, `"Loop": {"allOf": [
+				{"$ref": "#/components/schemas/Pet"}, {"$ref": "#/components/schemas/Loop"}]}`, false,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o, _ := offered(t, "3.2.0", "post", `"requestBody": {"content": {"application/json": {"schema":
+				{"$ref": "#/components/schemas/Pet"}}}}, "responses": {"200": {"description": "d"}}`,
+				`"Pet": {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"], "discriminator": {`+
+					tt.discriminator+`"propertyName": "kind", "mapping": {`+tt.mapping+`}}}, "Dog": `+extendPet+`, `+tt.components)
+			if isOpen := !strings.Contains(string(o.Input), `"oneOf"`); isOpen != tt.isOpen {
+				t.Errorf("input schema = %s, without alternatives = %v, want %v", o.Input, isOpen, tt.isOpen)
+			}
+			if base := `"properties":{"kind":{"type":"string"}}`; tt.isOpen && !strings.Contains(string(o.Input), base) {
+				t.Errorf("input schema = %s, want the base type: %s", o.Input, base)
+			}
+		})
+	}
+}
+
 // TestSubtypesThatCannotBeOffered checks that a build warns about a mapping to a missing schema, and
 // about subtypes that are too large together, and then offers the rest.
 func TestSubtypesThatCannotBeOffered(t *testing.T) {
