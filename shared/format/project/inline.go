@@ -109,7 +109,9 @@ func (in *inliner) inline(value any) (any, error) {
 				"#/components/schemas/NAME."}
 		}
 	}
-	if property, all := in.subtypes(object); len(all) > 0 {
+	if property, all, err := in.subtypes(object); err != nil {
+		return nil, err
+	} else if len(all) > 0 {
 		return in.inlineSubtypes(object, path, property, all)
 	}
 	out, err := in.inlineKeywords(object)

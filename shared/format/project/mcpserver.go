@@ -176,6 +176,9 @@ func (c *compiler) readServer(s mcpServer, index routeIndex, known *declarations
 	}
 	listed, names := map[int]bool{}, &mcpNames{names: map[MCPKind]map[string]string{}, uris: map[string]string{}}
 	for i, op := range o.Operations {
+		if c.stopped() {
+			return
+		}
 		if !op.isComplete() {
 			continue
 		}

@@ -110,34 +110,49 @@ func mappedReference(value any) string {
 	return "#" + pointer("components", "schemas", target) // a name of a schema
 }
 
+// mappingBytesPerUnit is the number of bytes in the targets of a mapping that cost one byte of the budget: resolving
+// them takes time, although the tool's schema does not contain them.
+const mappingBytesPerUnit = 32
+
 // subtypes returns the property of a schema's discriminator, and the mapped schemas in the order of the mapping. It
 // returns none for a schema without a mapping, for a schema that lists its alternatives itself, and if the mapping does
-// not have all values that are valid: a defaultMapping allows any value, and isOpen reports other types.
-func (in *inliner) subtypes(object map[string]any) (property string, all []subtype) {
+// not have all values that are valid: a defaultMapping allows any value, and isOpen reports other types. Its error says
+// that the mapping exceeds the budget.
+func (in *inliner) subtypes(object map[string]any) (property string, all []subtype, err error) {
 	discriminator, _ := object["discriminator"].(map[string]any)
 	mapping, _ := discriminator["mapping"].(map[string]any)
 	property, _ = discriminator["propertyName"].(string)
 	if in.baseOnly || in.isBase || property == "" || object["oneOf"] != nil || object["anyOf"] != nil ||
 		discriminator["defaultMapping"] != nil {
-		return "", nil
+		return "", nil, nil
 	}
+	bytes := 0
+	for _, value := range mapping {
+		target, _ := value.(string)
+		bytes += len(target)
+	}
+	if err := in.spend(2*len(mapping) + bytes/mappingBytesPerUnit); err != nil {
+		in.expanded = true // the base type alone can fit
+		return "", nil, err
+	}
+	indexes := map[string]int{} // the indexes of all by their targets
 	for _, name := range in.doc.mappingNames(mapping) {
 		target := mappedReference(mapping[name])
 		if _, found := lookup(in.doc.root, strings.TrimPrefix(target, "#/")); !found {
 			in.unmapped = true
 			continue
 		}
-		i := slices.IndexFunc(all, func(s subtype) bool { return s.target == target })
-		if i < 0 {
+		i, known := indexes[target]
+		if !known {
 			i = len(all)
-			all = append(all, subtype{target: target})
+			indexes[target], all = i, append(all, subtype{target: target})
 		}
 		all[i].values = append(all[i].values, name)
 	}
 	if len(all) > 0 && in.doc.isOpen(object, mapping) {
-		return "", nil
+		return "", nil, nil
 	}
-	return property, all
+	return property, all, nil
 }
 
 // inlineSubtypes returns a schema whose alternatives are the mapped schemas. In each of them, the discriminator's

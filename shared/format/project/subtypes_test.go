@@ -244,6 +244,10 @@ func TestSubtypesThatCannotBeOffered(t *testing.T) {
 		},
 		{"no schema at all", base(`"y": "Y"`), "names a schema that this document does not have", `"properties":{"k":{}}`},
 		{
+			"a mapping of many schemas", base(list(20_000, `"n%d": "`+strings.Repeat("N", 64)+`"`)),
+			"The subtypes of a schema here are left out", `"properties":{"k":{}}`,
+		},
+		{
 			"too large together", base(`"x": "X", "y": "Y"`) + large, "The subtypes of a schema here are left out",
 			`"properties":{"k":{}}`,
 		},
