@@ -100,6 +100,9 @@ func (in *inliner) inline(value any) (any, error) {
 			"take. Flatten it."}
 	}
 	defer func() { in.depth-- }()
+	if err := in.spend(len("{}") + len(object)); err != nil {
+		return nil, err
+	}
 	if target, ok := object["$ref"].(string); ok {
 		return in.inlineReference(target, object)
 	}

@@ -38,10 +38,14 @@ func TestOfferBounds(t *testing.T) {
 		text := map[string]string{"name": "n", "uri": "docs://"}[member]
 		return single("", fmt.Sprintf(`"type": "resource", %q: %q`, member, text+strings.Repeat("a", size-len(text))))
 	}
-	levels := func(n int) project.Files {
-		schema := strings.Repeat(`{"items": `, n-1) + `{"type": "string"}` + strings.Repeat("}", n-1)
+	parameter := func(schema string) project.Files {
 		return single(`"parameters": [{"name": "p", "in": "query", "schema": `+schema+`}], `, "")
 	}
+	levels := func(n int) project.Files {
+		return parameter(strings.Repeat(`{"items": `, n-1) + `{"type": "string"}` + strings.Repeat("}", n-1))
+	}
+	const reference = `{"$ref": "#/paths/~1a/get/x-gateway-route/handler/options"}` // an empty object
+	parts := func(n int, part string) project.Files { return parameter(`{"allOf": [` + list(n, part) + `]}`) }
 	numerous := func(n int) project.Files {
 		return serverFiles(n, list(n, `"/%d": `+strings.Replace(offeredPath(`"operationId": "oNUMBER", `, ""), "NUMBER",
 			"%[1]d", 1)))
@@ -65,6 +69,17 @@ func TestOfferBounds(t *testing.T) {
 			"at most 1024 bytes",
 		},
 		{"levels of a schema", levels(64), levels(65), route + "/parameters/0/schema", "more than 64 levels"},
+		{
+			"empty schemas", parts(32_000, "{}"), parts(33_000, "{}"), route + "/parameters/0/schema", `the budget "tool"`,
+		},
+		{
+			"schemas without a keyword that clients know", parts(20_000, `{"x-a": 1}`), parts(22_000, `{"x-a": 1}`),
+			route + "/parameters/0/schema", `the budget "tool"`,
+		},
+		{
+			"references to an empty schema", parts(13_000, reference), parts(14_000, reference),
+			route + "/parameters/0/schema", `the budget "tool"`,
+		},
 		{
 			"a description", single(`"description": "`+strings.Repeat("a", 64<<10)+`", `, ""),
 			single(`"description": "`+strings.Repeat("a", 64<<10+1)+`", `, ""), route, `the budget "tool"`,
