@@ -115,7 +115,11 @@ func (a Argument) TargetName() string {
 // offer returns the MCP operation of a route. It returns nil if the route is not enabled
 // for MCP or has mistakes. It builds the operation for the first server that offers the
 // route, and adds the schema of responses for the first server that requires the schema.
+// It builds nothing once the artifact is too large, which addSize has reported.
 func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
+	if c.size > maxArtifactBytes {
+		return nil
+	}
 	doc := c.docs[route.Source.File]
 	key := route.key()
 	m, exists := c.offers[key]
@@ -131,6 +135,8 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 		if m.build() && m.valid && c.addSize(route.Source.File, m.at, m.offer.estimatedBytes()) {
 			route.MCPOperation = &m.offer
 		}
+		// The offer has the schema of the arguments as JSON. Its tree takes many times the memory.
+		m.arguments, m.properties, m.required, m.additional = nil, nil, nil, nil
 	}
 	if route.MCPOperation != nil && withOutput && m.offer.Output == nil && m.offer.Kind == MCPTool {
 		if schema := m.outputSchema(); schema != nil && m.valid {

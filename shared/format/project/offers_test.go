@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,6 +181,34 @@ func TestOfferedOperationsOfDocument(t *testing.T) {
 	} {
 		if _, problems := project.OfferedOperations([]byte(document)); len(problems) != 1 || problems[0].Path != at {
 			t.Errorf("OfferedOperations(%s) problems = %+v, want one at %q", document, problems, at)
+		}
+	}
+}
+
+// TestNothingIsOfferedBeyondArtifactBudget checks that no operations are built after an operation that exceeds the budget
+// "artifact": their mistakes are not reported.
+func TestNothingIsOfferedBeyondArtifactBudget(t *testing.T) {
+	simulations.SkipUnderRace(t)
+	deep := strings.Repeat(`{"items": `, 65) + "{}" + strings.Repeat("}", 65)
+	for _, tt := range []struct {
+		operations int
+		want       []string
+	}{
+		{100, []string{"/paths/~1last/get/parameters/0/schema"}},
+		{150, []string{"/paths/~1138/get"}},
+	} {
+		paths := list(tt.operations, `"/%d": `+strings.Replace(offeredPath(`"operationId": "oNUMBER", "description": "`+
+			strings.Repeat("a", 60_000)+`", `, ""), "NUMBER", "%[1]d", 1))
+		last := fmt.Sprintf(`"operationId": "o%d", "parameters": [{"name": "p", "in": "query",
+			"schema": %s}], `, tt.operations, deep)
+		_, result := compile(t, serverFiles(tt.operations+1, paths+`, "/last": `+offeredPath(last, "")),
+			project.Input{Catalog: lenient{}})
+		var got []string
+		for _, p := range result.Errors {
+			got = append(got, p.Path)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%d operations: errors at %v, want %v", tt.operations, got, tt.want)
 		}
 	}
 }
