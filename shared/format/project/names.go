@@ -105,15 +105,14 @@ func (n *operationNamer) add(kind MCPKind, route *Route, suffix, configured stri
 	n.derived[kind][stem+suffix] = append(n.derived[kind][stem+suffix], derivedName{key, stem, id})
 }
 
-// deriveName returns a name for an operation that has only valid characters, but can be too long. id is the
-// text that the name is derived from: the operation id, or the method and path if the id has no valid character.
+// deriveName returns a name for an operation that has only valid characters, but can be too long. The name has the
+// method in lower case. id is the text that the name is derived from: the operation id, or the method and path if the
+// id has no valid character. It has the method as it is, because methods can differ in their case alone.
 func deriveName(route *Route) (name, id string) {
-	for _, id := range []string{route.OperationID, strings.ToLower(route.Method) + " " + route.Path} {
-		if name := replaceInvalidChars(id); name != "" {
-			return name, id
-		}
+	if name = replaceInvalidChars(route.OperationID); name != "" {
+		return name, route.OperationID
 	}
-	return "", "" // never occurs: a method has letters
+	return replaceInvalidChars(strings.ToLower(route.Method) + " " + route.Path), route.Method + " " + route.Path
 }
 
 // replaceInvalidChars replaces each run of invalid characters of a name by an underscore, except at its ends.

@@ -37,9 +37,13 @@ func namingFiles(t *testing.T, operations []namedOperation) project.Files {
 			listed = append(listed, map[string]string{"file": file, "method": o.method, "path": o.path})
 		}
 		if paths[o.path] == nil {
-			paths[o.path] = map[string]any{}
+			paths[o.path] = map[string]any{"additionalOperations": map[string]any{}}
 		}
-		paths[o.path][strings.ToLower(o.method)] = operation
+		if others, _ := paths[o.path]["additionalOperations"].(map[string]any); strings.EqualFold(o.method, "copy") {
+			others[o.method] = operation
+		} else {
+			paths[o.path][strings.ToLower(o.method)] = operation
+		}
 	}
 	paths["/mcp"] = map[string]any{"post": map[string]any{
 		"operationId": "server", "responses": map[string]any{"200": map[string]any{"description": "d"}},
@@ -49,7 +53,7 @@ func namingFiles(t *testing.T, operations []namedOperation) project.Files {
 		}},
 	}}
 	text, err := json.Marshal(map[string]any{
-		"openapi": "3.1.0", "info": map[string]any{"title": "t", "version": "1"}, "paths": paths,
+		"openapi": "3.2.0", "info": map[string]any{"title": "t", "version": "1"}, "paths": paths,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +153,11 @@ func collidingNameCases() []toolNameCase {
 			"two paths that become one name",
 			[]namedOperation{{"GET", "/a/{b}", "", ""}, {"GET", "/a/b", "", ""}},
 			map[string]string{"GET /a/{b}": "get_a_b_D", "GET /a/b": "get_a_b_D"},
+		},
+		{
+			"two methods that differ in their case alone",
+			[]namedOperation{{"COPY", "/a", "", ""}, {"copy", "/a", "", ""}},
+			map[string]string{"COPY /a": "copy_a_D", "copy /a": "copy_a_D"},
 		},
 		{
 			"a prompt and a tool",
