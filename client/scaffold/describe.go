@@ -80,6 +80,9 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	}
 	var notes []string
 	if swaggerVersion(root) != "" {
+		if err := checkSwaggerNames(d); err != nil {
+			return Routes{}, err
+		}
 		if root, notes, err = fromSwagger(root); err != nil {
 			return Routes{}, err
 		}

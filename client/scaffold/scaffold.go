@@ -5,7 +5,7 @@
 // none.
 //
 // Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go and yaml.go read descriptions,
-// swagger.go converts Swagger 2.0, servers.go chooses the servers to which routes forward, security.go maps security
+// swagger.go and swaggernames.go convert Swagger 2.0, servers.go chooses the servers to which routes forward, security.go maps security
 // schemes to policies, and pathitems.go writes out references between paths. The files of the template are in the
 // folder template.
 package scaffold

@@ -160,3 +160,42 @@ func TestInvalidSwaggerIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestSwaggerNamesInAnotherCaseAreRefused checks names that differ from the name of a member only in case, which the
+// library would read as this member. Names of the author's choice are not members.
+func TestSwaggerNamesInAnotherCaseAreRefused(t *testing.T) {
+	t.Parallel()
+	const text = `{"swagger": "2.0", "info": {"title": "t", "version": "1"}, "host": "a.example.com", ROOT "security": [],
+"parameters": {"p": {"name": "p", "in": "query", "type": "string" PARAMETER}},
+"definitions": {"Host": {"type": "object", "properties": {"Type": {"type": "string"}}, "example": {"Type": 1} SCHEMA}},
+"paths": {"/a": {"get": {"responses": {"200": {"description": "d", "headers": {"Type": {"type": "string" HEADER}}}}
+OPERATION} PATH}}}`
+	insert := func(place, member string) []byte {
+		var pairs []string
+		for _, p := range []string{"ROOT", "PARAMETER", "SCHEMA", "HEADER", "OPERATION", "PATH"} {
+			if p != place {
+				pairs = append(pairs, p, "")
+			}
+		}
+		return []byte(strings.NewReplacer(append(pairs, place, member)...).Replace(text))
+	}
+	if got, err := scaffold.AddRoutes(insert("ROOT", ""), scaffold.Options{}); err != nil || got.Added != 1 {
+		t.Errorf("AddRoutes() with names of the author's choice = %d routes, %v, want 1 and no error", got.Added, err)
+	}
+	for _, c := range []struct{ place, member, want string }{
+		{"ROOT", `"Host": "evil.example",`, `line 1 (/Host): the name "Host" differs from "host" only in case`},
+		{"ROOT", `"\u017fecurity": [{}],`, `differs from "security" only in case`}, // a long s
+		{"PARAMETER", `, "IN": "header"`, `line 2 (/parameters/p/IN)`},
+		{"SCHEMA", `, "items": {"additionalProperties": {"Type": "string"}}`,
+			`line 3 (/definitions/Host/items/additionalProperties/Type)`},
+		{"HEADER", `, "Format": "f"`, `line 4 (/paths/~1a/get/responses/200/headers/Type/Format)`},
+		{"OPERATION", `, "Security": [{}]`, `line 5 (/paths/~1a/get/Security)`},
+		{"PATH", `, "GET": {"responses": {}}`, `line 5 (/paths/~1a/GET)`},
+	} {
+		got, err := scaffold.AddRoutes(insert(c.place, c.member), scaffold.Options{})
+		if exit.CodeOf(err) != exit.Invalid || !strings.Contains(fmt.Sprint(err), c.want) || got.Text != nil {
+			t.Errorf("AddRoutes() with %s = %q, %v, want no text, code %d and %q", c.member, got.Text, err, exit.Invalid,
+				c.want)
+		}
+	}
+}
