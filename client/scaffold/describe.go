@@ -120,28 +120,11 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	if err != nil {
 		return Routes{}, err
 	}
-	text, err := indented(r.security.setPolicyNames(root))
+	text, err := indent(r.security.setPolicyNames(root))
 	return Routes{
 		Text: text, Added: r.added, Policies: policies, IsSecured: len(r.security.unprotected) == 0,
 		Notes: append(r.servers.notes(), r.notes...), SecurityNotes: r.security.notes(r.added),
 	}, err
-}
-
-// indented returns the description with indentation, or without if it would otherwise be too large for a build.
-func indented(root []member) ([]byte, error) {
-	compact := jsontext.Value(writeObject(root))
-	if int64(len(compact)) >= MaxBytes() {
-		return nil, fmt.Errorf("the description would have more than %d bytes with its routes, the maximum size of a file "+
-			"in a project: divide it into several", MaxBytes())
-	}
-	text := compact.Clone()
-	if err := text.Indent(jsontext.WithIndent("  ")); err != nil {
-		return nil, fmt.Errorf("write the routes: %w", err)
-	}
-	if int64(len(text)) >= MaxBytes() {
-		text = compact
-	}
-	return append(text, '\n'), nil
 }
 
 // router adds routes to the operations of a description.

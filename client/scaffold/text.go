@@ -16,6 +16,16 @@ import (
 // MaxBytes returns the maximum size of a description: that of a file in a build.
 func MaxBytes() int64 { return project.DefaultLimits().FileBytes }
 
+// maxDepth is the maximum number of objects and lists within each other, including the description itself. A
+// description in YAML that contains itself would be infinitely deep.
+const maxDepth = 128
+
+// tooDeep returns the error for a description that exceeds maxDepth in a line.
+func tooDeep(line int) error {
+	return fmt.Errorf("line %d: the description has more than %d levels of objects and lists, or contains itself: write "+
+		"it with fewer levels", line, maxDepth)
+}
+
 // document is a description as JSON.
 type document struct {
 	value jsontext.Value
@@ -80,6 +90,9 @@ func readJSON(text []byte) (document, error) {
 	value, err := d.ReadValue()
 	value = value.Clone()
 	if err == nil {
+		if offset := deepOffset(text); offset >= 0 {
+			return document{}, tooDeep(lineAt(text, offset))
+		}
 		if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
 			return document{}, fmt.Errorf("line %d: more text follows the description: write one document into a file",
 				lineAt(text, len(text)-len(rest)))
@@ -105,6 +118,19 @@ func readJSON(text []byte) (document, error) {
 		project.Locate(project.Files{file: text}, problems)
 		return problems[0].Line
 	}}, nil
+}
+
+// deepOffset returns the offset of the first object or list in a JSON text that exceeds maxDepth, -1 for none.
+func deepOffset(text []byte) int {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			return -1
+		}
+		if d.StackDepth() > maxDepth {
+			return int(d.InputOffset()) - 1
+		}
+	}
 }
 
 // readYAML reads a description in YAML.

@@ -132,3 +132,26 @@ func TestLargeDescriptionIsWrittenWithoutIndentation(t *testing.T) {
 		}
 	}
 }
+
+// TestDepthIsLimited checks the maximum depth of a description in JSON and YAML. An alias is no level of its own.
+func TestDepthIsLimited(t *testing.T) {
+	t.Parallel()
+	const head = `{"openapi":"3.1.0","servers":[{"url":"https://a"}],"paths":{"/a":{"get":{}}},` + "\n"
+	nested := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	for _, c := range []struct{ name, text, want string }{
+		{"127 levels in JSON", head + `"x-a":` + nested(127) + "}", "<nil>"},
+		{"128 levels in JSON", head + `"x-a":` + nested(128) + "}", "line 2: the description has more than 128 levels"},
+		{"5,000 levels in JSON", head + `"x-a":` + nested(5_000) + "}", "line 2: the description has more than 128"},
+		{"127 levels in YAML", "---\n" + head + `"x-a":` + nested(127) + "}", "<nil>"},
+		{"128 levels in YAML", "---\n" + head + `"x-a":` + nested(128) + "}", "line 3: the description has more than 128"},
+		{
+			"127 levels with an alias", "---\n" + head + `"x-a":&a ` + nested(60) + `,"x-b":` + strings.Repeat("[", 67) + "*a" +
+				strings.Repeat("]", 67) + "}", "<nil>",
+		},
+	} {
+		_, err := scaffold.AddRoutes([]byte(c.text), scaffold.Options{})
+		if !strings.Contains(fmt.Sprint(err), c.want) || err != nil && exit.CodeOf(err) != exit.Invalid {
+			t.Errorf("%s: AddRoutes() error = %v, want %q", c.name, err, c.want)
+		}
+	}
+}

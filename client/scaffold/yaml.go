@@ -9,12 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// These limits apply to a description in YAML, where a few lines can expand to millions of values. maxDepth is the
-// maximum nesting depth. A description that contains itself would be infinitely deep.
-const (
-	maxNodes = 2_000_000
-	maxDepth = 200
-)
+// maxNodes is the maximum number of values of a description in YAML, where a few lines can expand to millions of values.
+const maxNodes = 2_000_000
 
 // yamlWriter converts YAML to JSON. Members keep their order, and members that are merged (<<) follow an object's own
 // ones. Numbers that are valid in JSON keep their digits, and others become texts.
@@ -24,16 +20,19 @@ type yamlWriter struct {
 }
 
 // errTooLarge is the error for a description that is larger than the limits.
-var errTooLarge = errors.New("the description is too large or too deeply nested, or an alias (*) contains itself: " +
+var errTooLarge = errors.New("the description is too large, or an alias (*) contains itself: " +
 	"remove or shorten aliases")
 
 func (w *yamlWriter) value(n *yaml.Node, depth int) error {
-	if w.remaining--; w.remaining < 0 || int64(w.out.Len()) > MaxBytes() || depth > maxDepth {
+	if depth >= maxDepth && (n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode) {
+		return tooDeep(n.Line)
+	}
+	if w.remaining--; w.remaining < 0 || int64(w.out.Len()) > MaxBytes() {
 		return fmt.Errorf("line %d: %w", n.Line, errTooLarge)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		return w.value(n.Alias, depth+1)
+		return w.value(n.Alias, depth)
 	case yaml.SequenceNode:
 		w.out.WriteByte('[')
 		for i, entry := range n.Content {
@@ -113,7 +112,10 @@ func (w *yamlWriter) merged(n *yaml.Node, depth int) (all []pair, err error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if w.remaining -= 1 + len(n.Content); w.remaining < 0 || depth > maxDepth {
+	if depth > maxDepth {
+		return nil, tooDeep(n.Line)
+	}
+	if w.remaining -= 1 + len(n.Content); w.remaining < 0 {
 		return nil, fmt.Errorf("line %d: %w", n.Line, errTooLarge)
 	}
 	switch n.Kind {
