@@ -12,8 +12,8 @@ import (
 // TestInitWritesNotes checks that the notes of init are in its document, and in its error if the build has errors.
 func TestInitWritesNotes(t *testing.T) {
 	t.Parallel()
-	const text = `{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "https://a.example.com"}],
-"paths": {"/a": {"get": {"responses": {"200": {"description": "d"}}}}}}`
+	const text = `{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, 
+"servers": [{"url": "https://a.example.com"}], "paths": {"/a": {"get": {"responses": {"200": {"description": "d"}}}}}}`
 	const note = "the description requires no authentication: everybody may call each operation"
 	fx := newFixtureWith(t, func(http.ResponseWriter, *http.Request, string) {
 		t.Error("init sends a request, want none")
