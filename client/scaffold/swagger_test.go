@@ -186,8 +186,10 @@ OPERATION} PATH}}}`
 		{"ROOT", `"Host": "evil.example",`, `line 1 (/Host): the name "Host" differs from "host" only in case`},
 		{"ROOT", `"\u017fecurity": [{}],`, `differs from "security" only in case`}, // a long s
 		{"PARAMETER", `, "IN": "header"`, `line 2 (/parameters/p/IN)`},
-		{"SCHEMA", `, "items": {"additionalProperties": {"Type": "string"}}`,
-			`line 3 (/definitions/Host/items/additionalProperties/Type)`},
+		{
+			"SCHEMA", `, "items": {"additionalProperties": {"Type": "string"}}`,
+			`line 3 (/definitions/Host/items/additionalProperties/Type)`,
+		},
 		{"HEADER", `, "Format": "f"`, `line 4 (/paths/~1a/get/responses/200/headers/Type/Format)`},
 		{"OPERATION", `, "Security": [{}]`, `line 5 (/paths/~1a/get/Security)`},
 		{"PATH", `, "GET": {"responses": {}}`, `line 5 (/paths/~1a/GET)`},
