@@ -98,7 +98,7 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 		operationIDs: map[string]bool{}, notes: notes,
 		servers: servers{
 			document: d, upstream: o.Upstream, variables: o.ServerVariables, used: map[string]bool{},
-			lists: map[string]*serverList{},
+			lists: map[string]*serverList{}, places: map[string]*serverList{},
 		},
 	}
 	r.security = readSchemeSecurity(&r.targets)
@@ -115,6 +115,9 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	}
 	if err := r.servers.checkVariables(); err != nil {
 		return Routes{}, err
+	}
+	if more := r.removedIDs - maxIDNotes; more > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("… and %d more copied operations have no operationId", more))
 	}
 	policies, err := r.security.policiesFile()
 	if err != nil {
@@ -136,8 +139,10 @@ type router struct {
 	security *schemeSecurity
 	// operationIDs are the ids of operations, which are unique.
 	operationIDs map[string]bool
-	added, size  int
-	notes        []string
+	// removedIDs is the number of copied operations that have lost their ids.
+	removedIDs  int
+	added, size int
+	notes       []string
 }
 
 // paths returns the paths of the description with routes.
@@ -242,15 +247,12 @@ func (r *router) operation(
 	r.added++
 	route := `{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":` +
 		string(quote(address)) + `}}`
-	if policies := r.security.inbound(operation, title(at)); len(policies) > 0 {
-		route += `,"policies":{"inbound":[`
-		for i, name := range policies {
-			if i > 0 {
-				route += ","
-			}
-			route += string(quote(name))
-		}
-		route += `]}`
+	var policies []string
+	for _, name := range r.security.inbound(operation, title(at)) {
+		policies = append(policies, string(quote(name)))
+	}
+	if len(policies) > 0 {
+		route += `,"policies":{"inbound":[` + strings.Join(policies, ",") + `]}`
 	}
 	return writeObject(append(operation, member{routeMember, jsontext.Value(route + "}")})), nil
 }
@@ -259,5 +261,5 @@ func (r *router) operation(
 func title(at string) string {
 	pointer := jsontext.Pointer(at)
 	tokens := slices.Collect(pointer.Tokens())
-	return strings.ToUpper(pointer.LastToken()) + " " + tokens[1]
+	return project.RequestMethod(pointer.LastToken()) + " " + tokens[1]
 }

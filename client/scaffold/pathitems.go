@@ -25,8 +25,14 @@ func (r *router) inline(item []member, at string, refs []string) ([]member, erro
 	if !local {
 		return item, nil
 	}
-	if slices.Contains(refs, ref) {
+	switch {
+	case slices.Contains(refs, ref):
 		return nil, fmt.Errorf("%s: the path refers to itself: write its operations there", r.document.place(at))
+	case len(refs) == maxReferences:
+		return nil, fmt.Errorf("%s: the path leads through more than %d references: refer to the path item directly",
+			r.document.place(at), maxReferences)
+	case !isPathItem(fragment):
+		return item, nil // the build reports a reference that does not lead to a path item
 	}
 	referenced, err := readMembers(r.targets.lookup(fragment))
 	if err != nil {
@@ -48,6 +54,23 @@ func (r *router) inline(item []member, at string, refs []string) ([]member, erro
 	return out, nil
 }
 
+// maxReferences is the maximum number of references that inline follows for one path, as in a build.
+const maxReferences = 20
+
+// isPathItem reports whether the fragment of a reference names a path, or a path item in components.
+func isPathItem(fragment string) bool {
+	name, isPath := strings.CutPrefix(fragment, "/paths/")
+	if !isPath {
+		if name, isPath = strings.CutPrefix(fragment, "/components/pathItems/"); !isPath {
+			return false
+		}
+	}
+	return !strings.Contains(name, "/")
+}
+
+// maxIDNotes is the maximum number of notes about operation ids. More are counted.
+const maxIDNotes = 10
+
 // withUniqueID returns a member of a path item that was written out at a path. An operation loses its id if another one
 // has the same id, because ids are unique.
 func (r *router) withUniqueID(m member, at string) member {
@@ -63,8 +86,10 @@ func (r *router) withUniqueID(m member, at string) member {
 		r.operationIDs[id] = true
 		return m
 	}
-	r.notes = append(r.notes, fmt.Sprintf("%s: the copied operation %s has no operationId, because another operation has "+
-		"%s already", r.document.place(at), m.name, id))
+	if r.removedIDs++; r.removedIDs <= maxIDNotes {
+		r.notes = append(r.notes, fmt.Sprintf("%s: the copied operation %s has no operationId, because another operation "+
+			"has %s already", r.document.place(at), m.name, id))
+	}
 	operation = slices.DeleteFunc(operation, func(m member) bool { return m.name == "operationId" })
 	return member{m.name, writeObject(operation)}
 }

@@ -19,12 +19,12 @@ const maxNamedOperations = 10
 
 // schemeSecurity maps the security schemes of a description to policies, and records which operations they protect.
 type schemeSecurity struct {
-	// required has the requirements that apply to operations without requirements of their own.
-	required jsontext.Value
-	// policies are the policies by the names of their schemes. used has the names of the schemes whose policies
-	// operations need.
-	policies map[string]schemePolicy
+	// policies are the policies in JSON, by the names of their schemes: a policy has the name of its scheme, so that no two
+	// schemes share one. used has the names of the policies that operations need.
+	policies map[string]jsontext.Value
 	used     map[string]bool
+	// required are the requirements that apply to operations without requirements of their own.
+	required requirements
 	// renamed are the security schemes whose x-gateway-policy was changed or removed.
 	renamed []string
 	// open are the operations that require no authentication, and unprotected those whose requirements no policy
@@ -34,36 +34,60 @@ type schemeSecurity struct {
 	kept []string
 }
 
-// schemePolicy is the policy for a security scheme.
-type schemePolicy struct {
-	name string
-	text jsontext.Value
+// requirements is what a member "security" requires.
+type requirements struct {
+	// isOpen reports whether requests without authentication are allowed.
+	isOpen bool
+	// policies are the policies that implement the first alternative that can be implemented, nil if there is none.
+	policies []string
+	// isSingle reports whether there is one alternative.
+	isSingle bool
 }
 
 // readSchemeSecurity returns the security of a description.
 func readSchemeSecurity(t *targets) *schemeSecurity {
-	s := &schemeSecurity{
-		required: memberValue(t.root, "security"), policies: map[string]schemePolicy{}, used: map[string]bool{},
-	}
-	schemes, err := readMembers(t.value("/components/securitySchemes"))
-	if err != nil {
-		return s
-	}
+	s := &schemeSecurity{policies: map[string]jsontext.Value{}, used: map[string]bool{}}
+	schemes, _ := readMembers(t.value("/components/securitySchemes")) // none if there is no such object
 	for _, m := range schemes {
-		if policy, ok := policyOf(m); ok {
+		if policy := policyOf(m); policy != nil {
 			s.policies[m.name] = policy
 		}
 	}
+	s.required = s.read(memberValue(t.root, "security"))
 	return s
 }
 
+// read returns the requirements of a member "security".
+func (s *schemeSecurity) read(security jsontext.Value) requirements {
+	alternatives := readElements(security)
+	r := requirements{isOpen: len(alternatives) == 0, isSingle: len(alternatives) == 1}
+	for _, a := range alternatives {
+		schemes, err := readMembers(a)
+		if err != nil {
+			continue // validation reports it
+		}
+		r.isOpen = r.isOpen || len(schemes) == 0
+		if r.policies == nil {
+			r.policies = s.implemented(schemes)
+		}
+	}
+	return r
+}
+
+// requirementsOf returns the requirements that apply to an operation.
+func (s *schemeSecurity) requirementsOf(operation []member) requirements {
+	if own := memberValue(operation, "security"); own != nil {
+		return s.read(own)
+	}
+	return s.required
+}
+
 // policyOf returns the policy that implements a security scheme: api-key-inbound for an API key in a header and for a
-// bearer token of no known format, and mtls-auth-inbound for mutual TLS. There is none for other schemes. The policy has
-// the name of the scheme, so that no two schemes share a policy.
-func policyOf(scheme member) (schemePolicy, bool) {
+// bearer token of no known format, and mtls-auth-inbound for mutual TLS. It returns nil for other schemes.
+func policyOf(scheme member) jsontext.Value {
 	all, err := readMembers(scheme.value)
 	if err != nil {
-		return schemePolicy{}, false
+		return nil
 	}
 	get := func(name string) string { return stringValue(memberValue(all, name)) }
 	policyType, export, options := "api-key-inbound", "ApiKeyInboundPolicy", "{}"
@@ -77,67 +101,45 @@ func policyOf(scheme member) (schemePolicy, bool) {
 	case get("type") == "mutualTLS":
 		policyType, export = "mtls-auth-inbound", "MtlsAuthInboundPolicy"
 	default:
-		return schemePolicy{}, false
+		return nil
 	}
-	return schemePolicy{scheme.name, jsontext.Value(fmt.Sprintf(
+	return jsontext.Value(fmt.Sprintf(
 		`{"name":%s,"policyType":%q,"handler":{"export":%q,"module":"$import(@gatewright/runtime)","options":%s}}`,
-		quote(scheme.name), policyType, export, options))}, true
+		quote(scheme.name), policyType, export, options))
 }
 
 // inbound returns the inbound policies that the route of an operation has to list, and records whether policies protect
 // the operation. It returns nil if the operation has only one alternative of requirements, because the build adds the
 // policies of this alternative. title is the method and path of the operation.
 func (s *schemeSecurity) inbound(operation []member, title string) []string {
-	required := s.required
-	if own := memberValue(operation, "security"); own != nil {
-		required = own
-	}
-	alternatives := readElements(required)
-	if len(alternatives) == 0 {
+	r := s.requirementsOf(operation)
+	switch {
+	case r.isOpen:
 		s.open = append(s.open, title)
 		return nil
-	}
-	var best []string // the names of the schemes of the first alternative that is implemented
-	for _, a := range alternatives {
-		schemes, err := readMembers(a)
-		if err != nil {
-			continue // validation reports it
-		}
-		if len(schemes) == 0 {
-			s.open = append(s.open, title)
-			return nil
-		}
-		if names, ok := s.implemented(schemes); ok && best == nil {
-			best = names
-		}
-	}
-	if best == nil {
+	case r.policies == nil:
 		s.unprotected = append(s.unprotected, title)
 		return nil
 	}
-	var policies []string
-	for _, name := range best {
+	for _, name := range r.policies {
 		s.used[name] = true
-		if policy := s.policies[name].name; !slices.Contains(policies, policy) {
-			policies = append(policies, policy)
-		}
 	}
-	if len(alternatives) == 1 {
+	if r.isSingle {
 		return nil
 	}
-	return policies
+	return r.policies
 }
 
-// implemented returns the names of an alternative's schemes, in their order, if there is a policy for each of them. No
-// policy checks scopes.
-func (s *schemeSecurity) implemented(schemes []member) (names []string, ok bool) {
+// implemented returns the names of an alternative's schemes, in their order, if there is a policy for each of them, and
+// nil otherwise. No policy checks scopes.
+func (s *schemeSecurity) implemented(schemes []member) (names []string) {
 	for _, m := range schemes {
-		if _, mapped := s.policies[m.name]; !mapped || len(readElements(m.value)) > 0 {
-			return nil, false
+		if s.policies[m.name] == nil || len(readElements(m.value)) > 0 {
+			return nil
 		}
 		names = append(names, m.name)
 	}
-	return names, true
+	return names
 }
 
 // setPolicyNames returns the members of a description after it has changed the security schemes. Each scheme in used
@@ -183,14 +185,8 @@ func changeMember(all []member, name string, change func([]member) []member) []m
 // policiesFile returns the content of the file of policies, nil if no operation needs one.
 func (s *schemeSecurity) policiesFile() ([]byte, error) {
 	var texts []string
-	names := map[string]bool{}
-	for _, scheme := range slices.Sorted(maps.Keys(s.used)) {
-		policy := s.policies[scheme]
-		if names[policy.name] {
-			continue
-		}
-		names[policy.name] = true
-		texts = append(texts, string(policy.text))
+	for _, name := range slices.Sorted(maps.Keys(s.used)) {
+		texts = append(texts, string(s.policies[name]))
 	}
 	if len(texts) == 0 {
 		return nil, nil
@@ -217,20 +213,10 @@ func (s *schemeSecurity) keep(operation []member, title string) error {
 		}
 	}
 	s.kept = append(s.kept, title)
-	required := s.required
-	if own := memberValue(operation, "security"); own != nil {
-		required = own
-	}
-	if alternatives := readElements(required); len(alternatives) == 0 || slices.ContainsFunc(alternatives, isEmptyObject) {
+	if s.requirementsOf(operation).isOpen {
 		s.open = append(s.open, title)
 	}
 	return nil
-}
-
-// isEmptyObject reports whether a value is an object without members.
-func isEmptyObject(value jsontext.Value) bool {
-	all, err := readMembers(value)
-	return err == nil && len(all) == 0
 }
 
 // notes returns sentences about the operations that no policy protects, and about routes of the description. added is

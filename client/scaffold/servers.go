@@ -26,9 +26,16 @@ type servers struct {
 	variables map[string]string
 	used      map[string]bool
 	// lists has the lists that were used, by their scope and text, and order has the same lists in order of first use.
-	lists map[string]*serverList
-	order []*serverList
+	// places has the lists by their pointers, because many operations share the list of the description or of a path.
+	lists, places map[string]*serverList
+	order         []*serverList
 }
+
+// maxAddressBytes is the maximum length of an address, as in a build.
+const maxAddressBytes = 16 << 10
+
+// maxReasons is the maximum number of reasons in an error about a list.
+const maxReasons = 5
 
 // serverList is a list of servers, and the choice of one of them.
 type serverList struct {
@@ -52,16 +59,20 @@ func (e notForwardableError) Error() string { return e.reason }
 // address returns the address for the operations to which a list of servers applies. pointer is the place of the list,
 // and own says that it belongs to a path or an operation.
 func (s *servers) address(list jsontext.Value, pointer string, own bool) (string, error) {
-	key := fmt.Sprint(own) + string(list)
-	if known := s.lists[key]; known != nil {
+	if known := s.places[pointer]; known != nil {
 		return known.address, nil
 	}
-	chosen, err := s.choose(list, pointer, own)
-	if err != nil {
-		return "", err
+	key := fmt.Sprint(own) + string(list)
+	chosen := s.lists[key]
+	if chosen == nil {
+		var err error
+		if chosen, err = s.choose(list, pointer, own); err != nil {
+			return "", err
+		}
+		s.lists[key] = chosen
+		s.order = append(s.order, chosen)
 	}
-	s.lists[key] = chosen
-	s.order = append(s.order, chosen)
+	s.places[pointer] = chosen
 	return chosen.address, nil
 }
 
@@ -81,7 +92,10 @@ func (s *servers) choose(list jsontext.Value, pointer string, own bool) (*server
 		var reason notForwardableError
 		switch {
 		case errors.As(err, &reason):
-			reasons = append(reasons, fmt.Sprintf("%s: routes cannot forward to %q: %s", s.document.place(at), text, reason))
+			if len(reasons) < maxReasons {
+				reasons = append(reasons, fmt.Sprintf("%s: routes cannot forward to %q: %s", s.document.place(at), shorten(text),
+					reason))
+			}
 			out.others = append(out.others, text)
 		case err != nil:
 			return nil, err
@@ -94,7 +108,7 @@ func (s *servers) choose(list jsontext.Value, pointer string, own bool) (*server
 	case s.upstream != "" && !own:
 		out.address = trimSlash(s.upstream)
 	case len(reasons) > 0:
-		return nil, exit.WithCode(exit.Usage, errors.New(strings.Join(reasons[:min(len(reasons), 5)], "; ")))
+		return nil, exit.WithCode(exit.Usage, errors.New(strings.Join(reasons, "; ")))
 	default:
 		return nil, exit.WithCode(exit.Usage, errors.New("the description has no servers: say --upstream URL"))
 	}
@@ -187,15 +201,23 @@ func notForwardable(text string) string {
 func (s *servers) fillIn(text string, server []member, at string) (string, error) {
 	declared, _ := readMembers(memberValue(server, "variables")) // without variables, none is declared
 	rest, out := text, ""
+	values := map[string]string{} // of the variables that were read
 	for {
+		if len(out)+len(rest) > maxAddressBytes {
+			return "", notForwardableError{fmt.Sprintf("it has more than %d bytes", maxAddressBytes)}
+		}
 		before, after, opened := strings.Cut(rest, "{")
 		name, next, closed := strings.Cut(after, "}")
 		if !opened || !closed {
 			return out + rest, nil
 		}
-		value, err := s.variable(name, memberValue(declared, name), at)
-		if err != nil {
-			return "", err
+		value, known := values[name]
+		if !known {
+			var err error
+			if value, err = s.variable(name, memberValue(declared, name), at); err != nil {
+				return "", err
+			}
+			values[name] = value
 		}
 		out, rest = out+before+value, next
 	}
@@ -251,24 +273,31 @@ const maxNotes = 10
 
 // notes says which servers were chosen where there was a choice, and where --upstream has no effect.
 func (s *servers) notes() (all []string) {
+	omitted := 0
 	for _, l := range s.order {
+		isOutsideUpstream := l.own && l.absolute && s.upstream != ""
+		if len(l.others) == 0 && !isOutsideUpstream {
+			continue
+		}
+		if len(all) == maxNotes-1 { // the last note counts the others, because each place takes a search of the description
+			omitted++
+			continue
+		}
 		text := ""
 		if n := len(l.others) + 1; n > 1 {
 			text = fmt.Sprintf("%s has %d servers: routes forward to %s, and not to %s", s.document.place(l.pointer), n,
 				l.address, abbreviate(l.others))
 		}
-		if l.own && l.absolute && s.upstream != "" {
+		if isOutsideUpstream {
 			if text == "" {
 				text = fmt.Sprintf("%s: routes forward to %s", s.document.place(l.pointer), l.address)
 			}
 			text += "; --upstream does not replace the servers of a path or an operation"
 		}
-		if text != "" {
-			all = append(all, text)
-		}
+		all = append(all, text)
 	}
-	if n := len(all); n > maxNotes {
-		all = append(all[:maxNotes-1], fmt.Sprintf("… and %d more lists of servers", n-maxNotes+1))
+	if omitted > 0 {
+		all = append(all, fmt.Sprintf("… and %d more lists of servers", omitted))
 	}
 	return all
 }
@@ -276,8 +305,22 @@ func (s *servers) notes() (all []string) {
 // abbreviate joins the first URLs of a list.
 func abbreviate(urls []string) string {
 	const shown = 3
-	if n := len(urls); n > shown {
-		return fmt.Sprintf("%s and %d more", strings.Join(urls[:shown], ", "), n-shown)
+	var out []string
+	for _, url := range urls[:min(len(urls), shown)] {
+		out = append(out, shorten(url))
 	}
-	return strings.Join(urls, ", ")
+	text := strings.Join(out, ", ")
+	if n := len(urls); n > shown {
+		text += fmt.Sprintf(" and %d more", n-shown)
+	}
+	return text
+}
+
+// shorten returns the beginning of a URL for a message.
+func shorten(url string) string {
+	const most = 200
+	if len(url) <= most {
+		return url
+	}
+	return strings.ToValidUTF8(url[:most], "") + "…"
 }

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,9 @@ func fromSwagger(root []member) (converted []member, notes []string, err error) 
 		return nil, nil, fmt.Errorf("the description is no Swagger 2.0: %w", err)
 	}
 	lost := map[string]int{}
-	setMediaTypes(&from, lost)
+	if err := setMediaTypes(&from, lost); err != nil {
+		return nil, nil, err
+	}
 	to, err := openapi2conv.ToV3(&from)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the description in Swagger 2.0 cannot be converted: %w", err)
@@ -82,9 +85,14 @@ func swaggerVersion(root []member) string {
 
 // setMediaTypes sets the media types of each operation that has none. It uses those of the description, because the
 // library would leave them out for responses. If there are none for requests, it uses defaultMediaType. The library
-// does not convert the schemes of an operation, so setMediaTypes adds them to lost.
-func setMediaTypes(from *openapi2.T, lost map[string]int) {
+// converts neither the schemes of an operation nor a path that refers to a path item, so setMediaTypes adds them to
+// lost. It returns an error if the conversion, which copies schemas for each media type, would exceed maxCopiedBytes.
+func setMediaTypes(from *openapi2.T, lost map[string]int) error {
+	copied := 0
 	for _, item := range from.Paths {
+		if item.Ref != "" {
+			lost["the path items that paths refer to ($ref)"]++
+		}
 		for _, operation := range item.Operations() {
 			if operation.Produces == nil {
 				operation.Produces = from.Produces
@@ -98,9 +106,21 @@ func setMediaTypes(from *openapi2.T, lost map[string]int) {
 			if len(operation.Schemes) > 0 {
 				lost["schemes of an operation"]++
 			}
+			text, err := json.Marshal(operation)
+			if err != nil {
+				return fmt.Errorf("read an operation in Swagger 2.0: %w", err)
+			}
+			if copied += len(text) * max(len(operation.Produces), len(operation.Consumes)); copied > maxCopiedBytes {
+				return errors.New("the description in Swagger 2.0 has too many media types for its schemas: shorten produces " +
+					"and consumes")
+			}
 		}
 	}
+	return nil
 }
+
+// maxCopiedBytes is the maximum size of all operations of a description in Swagger 2.0, times their media types.
+const maxCopiedBytes = 256 << 20
 
 // defaultMediaType returns the media type of a request with these parameters for an operation that has none.
 func defaultMediaType(from *openapi2.T, parameters openapi2.Parameters) string {
@@ -214,7 +234,7 @@ func style(collectionFormat string) (name string, explode *bool) {
 func restoreOrder(converted, original []member) error {
 	order := []string{"openapi", "info", "externalDocs", "servers", "security", "tags", "paths", "components"}
 	slices.SortStableFunc(converted, func(a, b member) int {
-		return max(-1, slices.Index(order, a.name)) - max(-1, slices.Index(order, b.name))
+		return slices.Index(order, a.name) - slices.Index(order, b.name)
 	})
 	paths, _ := readMembers(memberValue(original, "paths")) // nil if there are no paths
 	place := map[string]int{}
@@ -244,20 +264,19 @@ func moved() []string {
 	}
 }
 
-// addLost adds the members that the conversion has left out: the members that the result has less often. collectionFormat is
-// lost where it has no equivalent.
+// addLost adds the members that the conversion has left out: the members that the result has less often.
+// collectionFormat is lost where it has no equivalent.
 func addLost(lost map[string]int, from, to []byte) error {
-	before, after := map[string]int{}, map[string]int{}
-	for text, counts := range map[*[]byte]map[string]int{&from: before, &to: after} {
-		var value any
-		if err := json.Unmarshal(*text, &value); err != nil {
-			return fmt.Errorf("compare the converted description: %w", err)
-		}
-		countMembers(value, counts)
+	var original, converted any
+	if err := errors.Join(json.Unmarshal(from, &original), json.Unmarshal(to, &converted)); err != nil {
+		return fmt.Errorf("compare the converted description: %w", err)
 	}
+	before, after := map[string]int{}, map[string]int{}
+	countMembers(original, before)
+	countMembers(converted, after)
 	for name, n := range before {
 		if missing := n - after[name]; missing > 0 && !slices.Contains(moved(), name) {
-			lost[name] = missing
+			lost[name] += missing
 		}
 	}
 	return nil

@@ -116,8 +116,8 @@ func (e *Engine) run(ctx context.Context, id string, until time.Time) (Record, e
 	return e.work(ctx, r, e.ids.New("work", 16), until)
 }
 
-// work advances r as Run describes. Its leases have the given owner. until is the time from which work begins no more
-// steps. If until is zero, there is no such time.
+// work advances r as Run describes. Its leases have the given owner. until is the time after which work starts no
+// further step. If until is zero, there is no such time.
 func (e *Engine) work(ctx context.Context, r Record, owner string, until time.Time) (Record, error) {
 	if r.Ended() {
 		return r, nil

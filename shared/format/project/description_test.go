@@ -82,6 +82,18 @@ func TestPatternsAreECMAScript(t *testing.T) {
 	}
 }
 
+// TestUncheckedPatternWithLargeNumberWarns checks that a number that no float64 can have does not hide the warning
+// about a pattern of the same tool.
+func TestUncheckedPatternWithLargeNumberWarns(t *testing.T) {
+	parameters := `"parameters": [{"name": "n", "in": "query", "schema": {"type": "number", "maximum": 9e308}},
+		{"name": "p", "in": "query", "schema": {"type": "string", "pattern": "^(a)\\1$"}}],`
+	_, result := described(t, "3.1.0",
+		`"paths": {"/a": {"get": `+forwarded("a", parameters)+`}, "/mcp": {"post": `+serverOf("a")+`}}`)
+	wantProblem(t, "Compile() errors", result.Errors, "", "")
+	const at = "/paths/~1a/get/parameters/1/schema/pattern"
+	wantProblem(t, "Compile() warnings", result.Warnings, at, "has a back-reference")
+}
+
 // TestUncheckedPatternsOfOtherOperations checks patterns that no MCP server offers. A valid pattern is no warning. An
 // invalid pattern is a warning everywhere, also as a name in patternProperties.
 func TestUncheckedPatternsOfOtherOperations(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/gatewright/gatewright/shared/format/regex"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
 // The patterns of a document are regular expressions of ECMA-262. The gateway evaluates only those in the schemas of
@@ -36,26 +37,35 @@ func eachPattern(schema map[string]any, found func(text string, member ...string
 // operations have no places, so it warns at each place of the document that has such a pattern. The gateway accepts
 // every text there.
 func (c *compiler) warnUncheckedPatterns() {
-	unchecked := map[string]map[string]string{} // why, by file and pattern
+	reasons := map[string]string{}              // why a pattern is not checked, "" if it is, by pattern
+	unchecked := map[string]map[string]string{} // the reasons that are not "", by file and pattern
 	for i := range c.artifact.Routes {
 		route := &c.artifact.Routes[i]
 		if route.MCPOperation == nil {
 			continue
 		}
 		for _, schema := range [...]json.RawMessage{route.MCPOperation.Input, route.MCPOperation.Output} {
-			var tree any
-			if !bytes.Contains(schema, []byte(`"pattern`)) || json.Unmarshal(schema, &tree) != nil {
+			if !bytes.Contains(schema, []byte(`"pattern`)) {
 				continue
+			}
+			tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+			if err != nil {
+				continue // never occurs: the compiler has encoded the schema
 			}
 			c.walker(func(_ []string, _ objectKind, schema map[string]any) {
 				eachPattern(schema, func(text string, _ ...string) {
-					_, err := regex.Compile(text)
-					if e, ok := errors.AsType[*regex.UnsupportedError](err); ok {
-						if unchecked[route.Source.File] == nil {
-							unchecked[route.Source.File] = map[string]string{}
-						}
-						unchecked[route.Source.File][text] = e.Reason
+					reason, known := reasons[text]
+					if !known {
+						reason = uncheckedReason(text)
+						reasons[text] = reason
 					}
+					if reason == "" || c.stopped() {
+						return
+					}
+					if unchecked[route.Source.File] == nil {
+						unchecked[route.Source.File] = map[string]string{}
+					}
+					unchecked[route.Source.File][text] = reason
 				})
 			}).walk(nil, schemaObject, tree)
 		}
@@ -73,4 +83,14 @@ func (c *compiler) warnUncheckedPatterns() {
 			})
 		}).walk(nil, documentObject, c.docs[file].root)
 	}
+}
+
+// uncheckedReason returns why the gateway cannot evaluate a pattern, as the end of a sentence about it. It returns "" for
+// a pattern that it evaluates, and for an invalid one.
+func uncheckedReason(pattern string) string {
+	_, err := regex.Compile(pattern)
+	if e, ok := errors.AsType[*regex.UnsupportedError](err); ok {
+		return e.Reason
+	}
+	return ""
 }

@@ -44,10 +44,21 @@ func (p *parser) escape(begin int) piece {
 		return piece{}
 	}
 	characters := p.escapedCharacters(begin)
+	if characters.set != "" {
+		p.refuseFoldedClass()
+	}
 	if p.checkOnly {
 		return piece{kind: character}
 	}
 	return piece{kind: character, text: "[" + characters.text() + "]"}
+}
+
+// refuseFoldedClass refuses a class of characters in a group with the flag i: RE2 folds the case of each character of a
+// range separately when it compiles the expression, which takes up to half a second.
+func (p *parser) refuseFoldedClass() {
+	if p.foldsCase {
+		p.refuse("has a class of characters in a group with the flag i")
+	}
 }
 
 // controls are the characters of the escapes for control characters.
@@ -165,6 +176,7 @@ func (p *parser) property(letter rune) string {
 
 // class reads a character class after its opening bracket, which is at begin.
 func (p *parser) class(begin int) string {
+	p.refuseFoldedClass()
 	negative := p.has("^")
 	var b strings.Builder
 	for !p.isDone() && p.text[p.at] != ']' {

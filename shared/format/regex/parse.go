@@ -15,6 +15,8 @@ type parser struct {
 	// checkOnly is true if only mistakes in the syntax are wanted. Pieces are then neither translated nor kept, because a
 	// long text would need a hundred times its size.
 	checkOnly bool
+	// foldsCase is true within a group with the flag i.
+	foldsCase bool
 	// err is the first mistake in the syntax.
 	err *SyntaxError
 	// unsupported is the reason of an UnsupportedError, "" for an expression that can be translated.
@@ -261,6 +263,7 @@ func literal(r rune) string {
 // group reads a group after its opening parenthesis, which is at begin.
 func (p *parser) group(begin int) piece {
 	opening, kind, negative := "(?:", other, false
+	outer := p.foldsCase
 	switch {
 	case p.has("?:"):
 	case p.has("?="):
@@ -279,6 +282,7 @@ func (p *parser) group(begin int) piece {
 		return piece{}
 	}
 	alternatives := p.disjunction()
+	p.foldsCase = outer
 	if p.depth > maxDepth {
 		return piece{}
 	}
@@ -317,6 +321,8 @@ func (p *parser) modifiers(begin int) string {
 	if strings.ContainsAny(flags, "ms") {
 		p.refuse("has a group with the flag m or s")
 	}
+	on, off, _ := strings.Cut(flags, "-")
+	p.foldsCase = (p.foldsCase || strings.Contains(on, "i")) && !strings.Contains(off, "i")
 	return "(?" + strings.TrimSuffix(flags, "-") + ":"
 }
 

@@ -52,6 +52,7 @@ func TestExpressionsMatchAsInECMAScript(t *testing.T) {
 		{`a|^b$|`, []string{"xax", "b", "c"}, nil},
 		{`^(?:a+?|(b))??$`, []string{"", "aa", "b"}, []string{"ab"}},
 		{`^(?i:a)b$`, []string{"Ab", "ab"}, []string{"aB"}},
+		{`^(?i:a(?-i:[b]))[b-d]\d$`, []string{"Abc1", "abd0"}, []string{"ABc1", "abD1"}},
 		{`^$`, []string{""}, []string{"\n", "a"}},
 		{``, []string{"", "a"}, nil},
 	} {
@@ -129,6 +130,8 @@ func TestUnsupportedExpressionsAreReported(t *testing.T) {
 		`^(?:(?!a).)*$`:                       "has a lookahead that is not at its beginning",
 		`^(?=a)*b`:                            "repeats a lookahead",
 		`^(ab){1,1001}`:                       "repeats a part of it more than 1,000 times",
+		`(?i:[a-z])`:                          "has a class of characters in a group with the flag i",
+		`(?i:a(?:\S))`:                        "has a class of characters in a group with the flag i",
 		`^a{99999999999999999999}b`:           "repeats a part of it more than 1,000 times",
 		`((a{100}){100}){100}`:                "repeats a part of it more than 1,000 times by nested repetitions",
 		`^[a-z]{499}b$`:                       "needs more than 500 steps for each character",
