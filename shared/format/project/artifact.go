@@ -42,6 +42,9 @@ type Artifact struct {
 	Buckets map[string]KeyBucket `json:"buckets,omitempty"`
 	// Certificates are the client certificates that handlers present to upstreams, by their names in the project.
 	Certificates map[string]ClientCertificate `json:"certificates,omitempty"`
+	// Definitions are the schemas to which the descriptions of requests and responses refer, by name. They can refer to
+	// each other and to themselves.
+	Definitions map[string]json.RawMessage `json:"definitions,omitempty"`
 	// Variables are the environment variables that ${env.NAME} can read in rewrite patterns and base addresses, by name.
 	Variables map[string]string `json:"variables,omitempty"`
 	// Env are the variables that $env(NAME) has read, by name. A build of the same sources
@@ -109,6 +112,9 @@ type Route struct {
 	MCP json.RawMessage `json:"mcp,omitempty"`
 	// MCPOperation is what the project's MCP servers offer for the route. It is absent if no server offers the route.
 	MCPOperation *MCPOperation `json:"mcpOperation,omitempty"`
+	// Request and Responses describe the requests and responses. Each is absent if no policy of the route validates them.
+	Request   *RequestDescription `json:"request,omitempty"`
+	Responses ResponseDescription `json:"responses,omitempty"`
 }
 
 // Source is a place in a project's files.
