@@ -185,17 +185,17 @@ func (r *router) paths(value jsontext.Value) (jsontext.Value, error) {
 
 // item returns a path item with routes.
 func (r *router) item(item []member, path, at string) ([]member, error) {
-	list, listAt := memberValue(r.targets.root, "servers"), "/servers"
-	own := len(readElements(memberValue(item, "servers"))) > 0
-	if own {
-		list, listAt = memberValue(item, "servers"), at+"/servers"
+	inherited := inheritance{servers: memberValue(r.targets.root, "servers"), serversAt: "/servers"}
+	if own := memberValue(item, "servers"); len(readElements(own)) > 0 {
+		inherited.servers, inherited.serversAt, inherited.isOwn = own, at+"/servers", true
 	}
+	inherited.hasInput = strings.Contains(path, "{") || len(readElements(memberValue(item, "parameters"))) > 0
 	for i, m := range item {
 		var err error
 		operationAt := string(jsontext.Pointer(at).AppendToken(m.name))
 		switch {
 		case r.isMethod(m.name):
-			item[i].value, err = r.operation(m.value, operationAt, list, listAt, own)
+			item[i].value, err = r.operation(m.value, operationAt, inherited)
 		case r.is32() && m.name == additionalOperations:
 			operations, readErr := readMembers(m.value)
 			if err = readErr; err != nil {
@@ -203,7 +203,7 @@ func (r *router) item(item []member, path, at string) ([]member, error) {
 			}
 			for j, operation := range operations {
 				operationAt := string(jsontext.Pointer(operationAt).AppendToken(operation.name))
-				if operations[j].value, err = r.operation(operation.value, operationAt, list, listAt, own); err != nil {
+				if operations[j].value, err = r.operation(operation.value, operationAt, inherited); err != nil {
 					break
 				}
 			}
@@ -226,10 +226,19 @@ func (r *router) isMethod(name string) bool {
 	return slices.Contains(project.Methods(), name) && (name != queryMethod || r.is32())
 }
 
-// operation returns an operation with a route. list has the servers of its path, or of the description.
-func (r *router) operation(
-	value jsontext.Value, at string, list jsontext.Value, listAt string, own bool,
-) (jsontext.Value, error) {
+// inheritance is what an operation has from its path item or from the description.
+type inheritance struct {
+	// servers has the servers of the path item, or of the description. serversAt is its pointer. isOwn reports whether they
+	// are the path item's own.
+	servers   jsontext.Value
+	serversAt string
+	isOwn     bool
+	// hasInput reports whether the path item has parameters.
+	hasInput bool
+}
+
+// operation returns an operation with a route.
+func (r *router) operation(value jsontext.Value, at string, inherited inheritance) (jsontext.Value, error) {
 	operation, err := readMembers(value)
 	if err != nil {
 		return value, err
@@ -238,17 +247,22 @@ func (r *router) operation(
 		return value, r.security.keep(operation, title(at))
 	}
 	if servers := memberValue(operation, "servers"); len(readElements(servers)) > 0 {
-		list, listAt, own = servers, at+"/servers", true
+		inherited.servers, inherited.serversAt, inherited.isOwn = servers, at+"/servers", true
 	}
-	address, err := r.servers.address(list, listAt, own)
+	address, err := r.servers.address(inherited.servers, inherited.serversAt, inherited.isOwn)
 	if err != nil {
 		return nil, err
 	}
 	r.added++
 	route := `{"handler":{"export":"urlForwardHandler","module":"$import(@gatewright/runtime)","options":{"baseUrl":` +
 		string(quote(address)) + `}}`
+	names := r.security.inbound(operation, title(at))
+	if inherited.hasInput || memberValue(operation, "requestBody") != nil ||
+		len(readElements(memberValue(operation, "parameters"))) > 0 {
+		names = append(slices.Clone(names), r.security.validation())
+	}
 	var policies []string
-	for _, name := range r.security.inbound(operation, title(at)) {
+	for _, name := range names {
 		policies = append(policies, string(quote(name)))
 	}
 	if len(policies) > 0 {

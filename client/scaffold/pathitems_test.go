@@ -57,8 +57,7 @@ components:
 		t.Errorf("AddRoutes() notes = %q, want %q", got.Notes, notes)
 	}
 	all := templateFiles(t, "")
-	all[scaffold.RoutesFile] = got.Text
-	delete(all, scaffold.PoliciesFile)
+	scaffold.UseDescription(all, got)
 	checkValid(t, all)
 }
 

@@ -105,8 +105,7 @@ func TestAddRoutes(t *testing.T) {
 		t.Errorf("AddRoutes() = %s, want the order of the description", text)
 	}
 	all := templateFiles(t, "")
-	all[scaffold.RoutesFile] = text
-	delete(all, scaffold.PoliciesFile)
+	scaffold.UseDescription(all, routes)
 	checkValid(t, all)
 	withUpstream, err := scaffold.AddRoutes([]byte(sampleDescription),
 		scaffold.Options{Upstream: "https://mine.example.com"})

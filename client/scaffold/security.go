@@ -32,6 +32,8 @@ type schemeSecurity struct {
 	open, unprotected []string
 	// kept are the operations that have a route already.
 	kept []string
+	// validationPolicy is the name of the policy that validates requests, "" if no route uses it.
+	validationPolicy string
 }
 
 // requirements is what a member "security" requires.
@@ -130,6 +132,19 @@ func (s *schemeSecurity) inbound(operation []member, title string) []string {
 	return r.policies
 }
 
+// validation returns the name of the policy that validates requests. No security scheme has this name.
+func (s *schemeSecurity) validation() string {
+	if s.validationPolicy != "" {
+		return s.validationPolicy
+	}
+	const name = "validate-requests"
+	s.validationPolicy = name
+	for i := 2; s.policies[s.validationPolicy] != nil; i++ {
+		s.validationPolicy = fmt.Sprintf("%s-%d", name, i)
+	}
+	return s.validationPolicy
+}
+
 // implemented returns the names of an alternative's schemes, in their order, if there is a policy for each of them, and
 // nil otherwise. No policy checks scopes.
 func (s *schemeSecurity) implemented(schemes []member) (names []string) {
@@ -182,11 +197,16 @@ func changeMember(all []member, name string, change func([]member) []member) []m
 	return all
 }
 
-// policiesFile returns the content of the file of policies, nil if no operation needs one.
+// policiesFile returns the content of the file of policies, nil if no route needs one.
 func (s *schemeSecurity) policiesFile() ([]byte, error) {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(s.used)) {
 		texts = append(texts, string(s.policies[name]))
+	}
+	if s.validationPolicy != "" {
+		texts = append(texts, fmt.Sprintf(`{"name":%s,"policyType":"request-validation-inbound","handler":`+
+			`{"export":"RequestValidationInboundPolicy","module":"$import(@gatewright/runtime)","options":{}}}`,
+			quote(s.validationPolicy)))
 	}
 	if len(texts) == 0 {
 		return nil, nil

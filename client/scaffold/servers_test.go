@@ -161,8 +161,7 @@ func TestRoutesForwardToTheirServers(t *testing.T) {
 			t.Errorf("%s: AddRoutes() notes = %q, want %q", c.name, got.Notes, c.notes)
 		}
 		all := templateFiles(t, "")
-		all[scaffold.RoutesFile] = got.Text
-		delete(all, scaffold.PoliciesFile)
+		scaffold.UseDescription(all, got)
 		checkValid(t, all)
 	}
 }

@@ -111,8 +111,7 @@ func TestSwaggerIsConverted(t *testing.T) {
 		t.Errorf("AddRoutes(): styles = %v, want %v", styles, wantStyles)
 	}
 	all := templateFiles(t, "")
-	all[scaffold.RoutesFile] = got.Text
-	delete(all, scaffold.PoliciesFile)
+	scaffold.UseDescription(all, got)
 	checkValid(t, all)
 }
 

@@ -51,8 +51,7 @@ paths:
 		}
 	}
 	all := templateFiles(t, "")
-	all[scaffold.RoutesFile] = got.Text
-	delete(all, scaffold.PoliciesFile)
+	scaffold.UseDescription(all, got)
 	checkValid(t, all)
 }
 

@@ -28,6 +28,11 @@ func (Catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbou
 	return policy.Unprotected(scheme, scopes, inbound)
 }
 
+// Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
+func (Catalog) Validates(policyType string) (request, responses bool) {
+	return policy.Validates(policyType)
+}
+
 // Verify returns the problems that would keep a gateway from serving an artifact. It prepares the artifact
 // like a gateway, but opens no connection. A Catalog checks each component alone. Verify also checks
 // addresses after the variables were substituted, parameters that a path does not have, policies in
@@ -37,7 +42,8 @@ func (Catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbou
 func Verify(a *project.Artifact) []project.Problem {
 	keys := policy.NewKeyCache(nil, 1, [32]byte{}, nil)
 	return newSite(a, dependencies{
-		handler: handler.Setup{Upstream: &upstream.Account{}, CertificatesPending: true},
-		policy:  policy.Setup{Keys: keys},
+		handler:             handler.Setup{Upstream: &upstream.Account{}, CertificatesPending: true},
+		policy:              policy.Setup{Keys: keys},
+		compileDescriptions: true,
 	}).problems
 }

@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gatewright/gatewright/shared/base/telemetry"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
@@ -96,6 +98,8 @@ type Gateway struct {
 	upgrades upgrades
 	// documents caches parsed GraphQL documents for all sites.
 	documents *graphql.Cache
+	// responseMemory bounds the memory for the responses of all sites that are validated.
+	responseMemory *semaphore.Weighted
 	// inFlight counts the requests in flight of each account.
 	inFlight accountCounter
 	// warm is set by the first request that is logged, measured or traced. That request is reported as a cold start.
@@ -103,6 +107,9 @@ type Gateway struct {
 }
 
 var _ http.Handler = (*Gateway)(nil)
+
+// validatedResponseBytes is the memory for responses that are validated. A response that does not fit is not checked.
+const validatedResponseBytes = 128 << 20
 
 // New returns a Gateway.
 func New(c Config) *Gateway {
@@ -115,7 +122,7 @@ func New(c Config) *Gateway {
 	c.HalfClosedTimeout = cmp.Or(c.HalfClosedTimeout, defaultHalfClosedTimeout)
 	return &Gateway{
 		config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now},
-		documents: graphql.NewCache(),
+		documents: graphql.NewCache(), responseMemory: semaphore.NewWeighted(validatedResponseBytes),
 	}
 }
 
@@ -126,7 +133,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 		policy: policy.Setup{
 			Keys: g.config.Keys, Allowances: g.config.Allowances, ClientVerifier: g.config.ClientVerifier,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
-			Documents: g.documents, Operations: g.config.Operations,
+			Documents: g.documents, Operations: g.config.Operations, ResponseMemory: g.responseMemory,
 			Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
 		},
 		log: g.config.Log, count: g.count,

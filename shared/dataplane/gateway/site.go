@@ -12,6 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/router"
+	"github.com/gatewright/gatewright/shared/format/openapi"
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
@@ -41,6 +42,9 @@ type dependencies struct {
 	handler handler.Setup
 	policy  policy.Setup
 	log     *slog.Logger
+	// compileDescriptions compiles the descriptions of all routes to report their problems. Otherwise each is compiled for
+	// the first request of its route.
+	compileDescriptions bool
 	// count counts a completed exchange that an MCP server has started inside the process; nil counts nothing.
 	count func(x *pipeline.Exchange, status int)
 }
@@ -60,7 +64,8 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 	}
 	deps.handler.Variables, deps.handler.Certificates = a.Variables, a.Certificates
 	deps.policy.Identity, deps.policy.Buckets = a.Identity, a.Buckets
-	b := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s}
+	b := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s,
+		definitions: openapi.NewDefinitions(a.Definitions)}
 	s.routes = make([]siteRoute, len(a.Routes))
 	for i := range a.Routes {
 		b.addRoute(i)
@@ -78,6 +83,7 @@ type siteBuilder struct {
 	cors           map[string]*cors
 	site           *site
 	servers        []mcpServer
+	definitions    *openapi.Definitions
 	budgetReported bool // whether it was reported that all URL patterns together exceed the budget
 }
 
@@ -132,7 +138,35 @@ func (b *siteBuilder) addRoute(i int) {
 		out.Outbound = append(out.Outbound, p.Outbound)
 	}
 	out.InboundNames, out.OutboundNames = r.Inbound, r.Outbound
+	b.addDescription(r, out)
 	out.cors = b.corsOf(r)
+}
+
+// addDescription adds the description that policies of the route validate requests and responses with.
+func (b *siteBuilder) addDescription(r *project.Route, out *siteRoute) {
+	inbound, validates := make([]project.Policy, len(r.Inbound)), false
+	for i, name := range r.Inbound {
+		inbound[i] = b.artifact.Policies[name]
+		request, _ := policy.Validates(inbound[i].Type)
+		validates = validates || request
+	}
+	for _, name := range r.Outbound {
+		_, responses := policy.Validates(b.artifact.Policies[name].Type)
+		validates = validates || responses
+	}
+	if !validates {
+		return
+	}
+	if i := policy.Misplaced(inbound); i >= 0 {
+		b.report(r, extensionPointer+"/policies/inbound", "Move %q behind the policies that identify the user: the gateway "+
+			"must not keep and check bodies of requests that these policies refuse.", inbound[i].Name)
+	}
+	out.Description = b.definitions.Operation(r.Request, r.Responses)
+	if b.deps.compileDescriptions {
+		if err := out.Description.Compile(); err != nil {
+			b.report(r, "", "Correct the description of this operation: %v.", err)
+		}
+	}
 }
 
 // infoOf returns the information about a deployment that all its requests share, with or without a route.

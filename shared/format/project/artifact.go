@@ -194,4 +194,6 @@ type Catalog interface {
 	// does not satisfy the security scheme with the scopes. Otherwise it returns why they do not, or what to do, as the
 	// end of a sentence.
 	Unprotected(scheme SecurityScheme, scopes []string, inbound []Policy) string
+	// Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
+	Validates(policyType string) (request, responses bool)
 }

@@ -291,6 +291,9 @@ func (c countingCatalog) Unprotected(project.SecurityScheme, []string, []project
 
 func (c countingCatalog) WarnInbound([]project.Policy) map[int]string { return nil }
 
+// Validates implements project.Catalog.
+func (countingCatalog) Validates(string) (request, responses bool) { return false, false }
+
 // TestFirstErrorsAreReported checks that the reported errors
 // do not depend on the order of their detection.
 func TestFirstErrorsAreReported(t *testing.T) {

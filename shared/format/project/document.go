@@ -30,6 +30,13 @@ type document struct {
 	unserved map[string]bool
 }
 
+// isOpenAPI30 reports whether the document is OpenAPI 3.0, whose schemas have their own dialect.
+func (d *document) isOpenAPI30() bool {
+	root, _ := d.root.(map[string]any)
+	version, _ := root["openapi"].(string)
+	return strings.HasPrefix(version, "3.0.")
+}
+
 // parse reads a JSON file. It reports invalid encoding, syntax errors with line and column, duplicate names in an
 // object, invalid numbers and exceeded budgets. It returns nil if the file has no tree that can be checked further.
 func (c *compiler) parse(file string, data []byte) *document {

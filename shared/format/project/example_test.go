@@ -44,3 +44,6 @@ func (lenient) Unprotected(project.SecurityScheme, []string, []project.Policy) s
 }
 
 func (lenient) WarnInbound([]project.Policy) map[int]string { return nil }
+
+// Validates implements project.Catalog.
+func (lenient) Validates(string) (request, responses bool) { return false, false }

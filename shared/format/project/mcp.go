@@ -125,11 +125,9 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 	m, exists := c.offers[key]
 	if !exists {
 		item, operation := c.declaration(route)
-		root, _ := doc.root.(map[string]any)
-		version, _ := root["openapi"].(string)
 		m = &offerBuilder{
 			c: c, doc: doc, route: route, at: route.Source.Pointer, item: item, operation: operation,
-			isOpenAPI30: openAPI30().MatchString(version), valid: true,
+			isOpenAPI30: doc.isOpenAPI30(), valid: true,
 		}
 		c.offers[key] = m
 		if m.build() && m.valid && c.addSize(route.Source.File, m.at, m.offer.estimatedBytes()) {

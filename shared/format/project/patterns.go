@@ -10,7 +10,7 @@ import (
 )
 
 // The patterns of a document are regular expressions of ECMA-262. The gateway evaluates only those in the schemas of
-// MCP operations, and accepts every text for an invalid one. So an invalid pattern is a warning and not an error.
+// MCP operations and of validated requests and responses, and accepts every text for an invalid one. So an invalid pattern is a warning and not an error.
 
 // checkPatterns warns about patterns of a schema that are no regular expressions. at has the tokens of its pointer.
 func (c *compiler) checkPatterns(file string, at []string, schema map[string]any) {
@@ -77,13 +77,16 @@ func (c *compiler) warnUncheckedPatterns() {
 			}
 			eachPattern(object, func(text string, member ...string) {
 				if reason := reasons[text]; reason != "" {
-					c.warn(file, pointer(at...)+pointer(member...), "An MCP server cannot check this pattern, because it %s. It "+
-						"accepts every text, and the upstream has to check it.", reason)
+					c.warn(file, pointer(at...)+pointer(member...), uncheckedPattern, reason)
 				}
 			})
 		}).walk(nil, documentObject, c.docs[file].root)
 	}
 }
+
+// uncheckedPattern is the warning about a pattern that the gateway cannot evaluate, with its reason.
+const uncheckedPattern = "The gateway cannot check this pattern, because it %s. It accepts every text, and the upstream " +
+	"has to check it."
 
 // uncheckedReason returns why the gateway cannot evaluate a pattern, as the end of a sentence about it. It returns "" for
 // a pattern that it evaluates, and for an invalid one.

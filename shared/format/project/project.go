@@ -195,6 +195,7 @@ func (c *compiler) readRoutes() {
 		}
 	}
 	c.readServers(known)
+	c.addDescriptions()
 	c.warnUncheckedPatterns()
 	clear(c.docs)
 	clear(c.referred)

@@ -41,7 +41,7 @@ func (catalog) CheckPolicy(p project.Policy) []project.Problem {
 		return faults(p.Handler.Options, "", "bucketName", "cacheTtlSeconds")
 	case "rate-limit-inbound":
 		return faults(p.Handler.Options, "requestsAllowed", "requestsAllowed", "rateLimitBy", "keys")
-	case "filter-outbound":
+	case "filter-outbound", "check-inbound", "check-outbound":
 		return nil
 	}
 	return []project.Problem{{Path: "/policyType", Message: "There is no policy of this type."}}
@@ -62,6 +62,11 @@ func (catalog) WarnInbound(policies []project.Policy) map[int]string {
 		return map[int]string{0: "Nobody knows the user here."}
 	}
 	return nil
+}
+
+// Validates reports that policies of the types check-inbound and check-outbound validate.
+func (catalog) Validates(policyType string) (request, responses bool) {
+	return policyType == "check-inbound", policyType == "check-outbound"
 }
 
 // faults returns the mistakes in options: the required option is missing,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -76,6 +77,68 @@ func (e *Exchange) SetBody(write func() ([]byte, *http.Response), contentType st
 	e.Trailer = nil
 }
 
+// ReadBody reads the body to its end, and keeps the bytes in memory for later policies and the handler. Policies must not
+// change the returned bytes. The bytes count toward the memory for bodies of the process (package bodies). A body of more
+// than limit bytes is not kept: ReadBody then returns whole == false, and the exchange must be ended, unless streams is
+// true. With streams, such a body is still sent to the upstream: the bytes that were read, and then the others.
+//
+// If the body cannot be read, ReadBody returns a response that ends the exchange.
+func (e *Exchange) ReadBody(limit int64, streams bool) (body []byte, whole bool, refusal *http.Response) {
+	if refusal = e.writeBody(); refusal != nil || e.Body == nil || e.Body == http.NoBody {
+		return nil, true, refusal
+	}
+	if e.ContentLength > limit {
+		return nil, false, nil
+	}
+	source := io.Reader(e.Body)
+	if streams {
+		limit++ // one byte more than the limit shows that the body is longer
+		source = io.LimitReader(e.Body, limit)
+	}
+	body, err := bodies.Read(e.Context, source, e.ContentLength, limit)
+	switch tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err); {
+	case isTooLarge && tooLarge.Limit == limit:
+		return nil, false, nil
+	case err != nil:
+		if refusal = e.RefuseBody(err); refusal == nil {
+			e.Cause = fmt.Errorf("read a request's body: %w", err)
+			refusal = e.Problem(http.StatusBadRequest, "The body could not be read to its end. Send it again.")
+		}
+		return nil, false, refusal
+	case streams && int64(len(body)) == limit:
+		e.Body = &keptBody{io.MultiReader(bytes.NewReader(body), e.Body), e.Body}
+		return nil, false, nil
+	}
+	_ = e.Body.Close()
+	e.keep(body)
+	return body, true, nil
+}
+
+// keep makes bytes in memory the body. The length of a body with a trailer stays unknown, so that the trailer is sent.
+func (e *Exchange) keep(body []byte) {
+	e.Body = io.NopCloser(bytes.NewReader(body))
+	if e.Trailer == nil {
+		e.ContentLength = int64(len(body))
+	}
+}
+
+// keptBody is a body that begins with bytes that were already read.
+type keptBody struct {
+	io.Reader
+	io.Closer
+}
+
+// ReplaceBody replaces the body by bytes with another encoding. It removes fields that describe the old bytes, and the
+// trailer. The media type stays.
+func (e *Exchange) ReplaceBody(body []byte) {
+	_ = e.Body.Close()
+	for _, name := range bodyFields {
+		delete(e.Header, name)
+	}
+	e.Trailer = nil
+	e.keep(body)
+}
+
 // writeBody creates the body that SetBody has announced. If the
 // function write refuses the exchange, writeBody returns its response.
 func (e *Exchange) writeBody() *http.Response {
@@ -84,7 +147,8 @@ func (e *Exchange) writeBody() *http.Response {
 	}
 	body, refusal := e.bodyFunc()
 	if refusal == nil {
-		e.Body, e.ContentLength, e.bodyFunc = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+		e.bodyFunc = nil
+		e.keep(body)
 	}
 	return refusal
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/problem"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/router"
 	"github.com/gatewright/gatewright/shared/format/credential"
+	"github.com/gatewright/gatewright/shared/format/openapi"
 )
 
 // Exchange is one request on a route. It belongs to one goroutine: a policy or
@@ -225,7 +226,19 @@ func (e *Exchange) callOnResponse(response *http.Response, handled bool) {
 
 // Problem returns a problem response for this exchange.
 func (e *Exchange) Problem(status int, detail string) *http.Response {
-	document := problem.New(status, detail)
+	return e.respond(problem.New(status, detail))
+}
+
+// Invalid returns the response to a request that does not match the description of its route.
+func (e *Exchange) Invalid(violations []openapi.Violation) *http.Response {
+	document := problem.New(http.StatusBadRequest, "The request does not match the description of the API. Correct what "+
+		"errors lists, and send it again.")
+	document.Errors = violations
+	return e.respond(document)
+}
+
+// respond completes a problem document and returns its response.
+func (e *Exchange) respond(document problem.Document) *http.Response {
 	document.Instance = e.Redacted(e.Path)
 	document.Trace = problem.Trace{Timestamp: problem.Timestamp(e.Start), RequestID: e.RequestID}
 	if e.Route != nil {

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/format/graphql"
 	"github.com/gatewright/gatewright/shared/format/project"
@@ -49,6 +51,8 @@ type Setup struct {
 	Documents *graphql.Cache
 	// Operations counts GraphQL operations; nil counts nothing.
 	Operations Operations
+	// ResponseMemory bounds the bytes of responses that are kept in memory to be validated, nil for no bound.
+	ResponseMemory *semaphore.Weighted
 	// Log receives the warnings of policies. One of them is the line for a request that quota-inbound could
 	// not count. If Metrics is set, that line is also a metric, with the time of Now.
 	Log     *slog.Logger
@@ -79,6 +83,9 @@ type kind struct {
 	// implements is set for policies that identify the user of a request. It reports whether the policy p, which lets no
 	// anonymous requests through, implements a security scheme. earlier are the inbound policies of the route before p.
 	implements func(scheme project.SecurityScheme, p project.Policy, earlier []project.Policy) bool
+	// validates is set for policies that read the description of their route: of its requests if they are inbound
+	// policies, and of its responses otherwise.
+	validates bool
 	// provision reads the options of the policy called name. With a nil Setup, as in a build, only the problems matter.
 	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
 }
@@ -86,15 +93,17 @@ type kind struct {
 // builtins returns all policies by their policyType.
 func builtins() map[string]kind {
 	return map[string]kind{
-		apiKeyType:        {direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, provision: newAPIKey},
-		mtlsType:          {direction: Inbound, module: RuntimeModule, implements: mtlsImplements, provision: newMTLS},
-		quotaType:         {direction: Inbound, module: RuntimeModule, provision: newQuota},
-		rateLimitType:     {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
-		queryParamType:    {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
-		complexityType:    {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
-		introspectionType: {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
-		filterType:        {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
-		analyticsType:     {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
+		apiKeyType:             {direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, provision: newAPIKey},
+		mtlsType:               {direction: Inbound, module: RuntimeModule, implements: mtlsImplements, provision: newMTLS},
+		quotaType:              {direction: Inbound, module: RuntimeModule, provision: newQuota},
+		rateLimitType:          {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
+		queryParamType:         {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
+		complexityType:         {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
+		introspectionType:      {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
+		filterType:             {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
+		requestValidationType:  {direction: Inbound, module: RuntimeModule, validates: true, provision: newRequestValidation},
+		responseValidationType: {direction: Outbound, module: RuntimeModule, validates: true, provision: newResponseValidation},
+		analyticsType:          {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
 	}
 }
 
@@ -138,6 +147,27 @@ func identifyingTypes() []string {
 
 // Identifies reports whether policies of a type identify the user of a request.
 func Identifies(policyType string) bool { return builtins()[policyType].implements != nil }
+
+// Validates reports whether policies of a type read the description of a route's requests, and that of its responses.
+func Validates(policyType string) (request, responses bool) {
+	k := builtins()[policyType]
+	return k.validates && k.direction == Inbound, k.validates && k.direction == Outbound
+}
+
+// Misplaced returns the index of the first inbound policy that reads bodies for validation before another policy has
+// identified the user of the request, or -1 if there is none. The gateway must not keep the bodies of strangers.
+func Misplaced(all []project.Policy) int {
+	kinds, validation := builtins(), -1
+	for i, p := range all {
+		if kinds[p.Type].validates && validation < 0 {
+			validation = i
+		}
+		if kinds[p.Type].implements != nil && validation >= 0 {
+			return validation
+		}
+	}
+	return -1
+}
 
 // DirectionOf returns the direction of policies of a type, "" for an unknown type.
 func DirectionOf(policyType string) Direction { return builtins()[policyType].direction }

@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/format/openapi"
 )
 
 // ContentType is the content type of problem documents (RFC 9457).
@@ -30,7 +32,9 @@ type Document struct {
 	Status   int    `json:"status"`
 	Detail   string `json:"detail,omitempty"`
 	Instance string `json:"instance,omitempty"`
-	Trace    Trace  `json:"trace"`
+	// Errors are the violations of a request that does not match its description.
+	Errors []openapi.Violation `json:"errors,omitempty"`
+	Trace  Trace               `json:"trace"`
 }
 
 // Trace identifies the request of a problem, and the build that served it.

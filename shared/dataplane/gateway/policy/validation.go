@@ -1,0 +1,274 @@
+package policy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/base/bodies"
+	"github.com/gatewright/gatewright/shared/base/telemetry"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/options"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/format/openapi"
+	"github.com/gatewright/gatewright/shared/format/project"
+)
+
+// requestValidationType is the type of the policy that validates requests.
+const requestValidationType = "request-validation-inbound"
+
+// The actions for a part of a request that does not match its description.
+const (
+	actionReject = "reject"
+	actionLog    = "log"
+	actionIgnore = "ignore"
+)
+
+// requestValidationOptions are the options of request-validation-inbound.
+type requestValidationOptions struct {
+	PathParameters  string `json:"pathParameters" enum:"reject,log,none"`
+	QueryParameters string `json:"queryParameters" enum:"reject,log,none"`
+	Headers         string `json:"headers" enum:"reject,log,none"`
+	Cookies         string `json:"cookies" enum:"reject,log,none"`
+	Body            string `json:"body" enum:"reject,log,none"`
+	// UnknownQuery is what happens to query parameters that the description does not have.
+	UnknownQuery string `json:"unknownQuery" enum:"ignore,reject"`
+	// MaxBodyBytes is the maximum size of a body, before and after it is decompressed.
+	MaxBodyBytes int64 `json:"maxBodyBytes" minimum:"1" maximum:"10485760"`
+}
+
+// defaultValidatedBytes is the maximum size of a validated body, unless an option says otherwise.
+const defaultValidatedBytes = 1 << 20
+
+// requestValidation checks requests against the description of their route.
+type requestValidation struct {
+	// actions has the action of each part of a request. A part without an action is not checked.
+	actions       map[string]string
+	rejectUnknown bool
+	maxBytes      int64
+	log           validationLog
+}
+
+var _ pipeline.Inbound = (*requestValidation)(nil)
+
+func newRequestValidation(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
+	o := requestValidationOptions{
+		PathParameters: actionReject, QueryParameters: actionReject, Headers: actionReject, Cookies: actionReject,
+		Body: actionReject, UnknownQuery: actionIgnore, MaxBodyBytes: defaultValidatedBytes,
+	}
+	problems := options.Read(raw, &o)
+	p := &requestValidation{
+		actions: map[string]string{}, rejectUnknown: o.UnknownQuery == actionReject, maxBytes: o.MaxBodyBytes,
+	}
+	for part, action := range map[string]string{
+		openapi.InPath: o.PathParameters, openapi.InQuery: o.QueryParameters, openapi.InHeader: o.Headers,
+		openapi.InCookie: o.Cookies, openapi.InBody: o.Body,
+	} {
+		if action == actionReject || action == actionLog {
+			p.actions[part] = action
+		}
+	}
+	if len(problems) == 0 && len(p.actions) == 0 {
+		problems = append(problems, options.Problem("", "This policy checks nothing. Set an option to %q or %q, or remove the "+
+			"policy.", actionReject, actionLog))
+	}
+	if p.rejectUnknown && p.actions[openapi.InQuery] != actionReject && len(problems) == 0 {
+		problems = append(problems, options.Problem("/unknownQuery", `This has no effect, because queryParameters is not `+
+			`%q. Set queryParameters to %[1]q, or remove this option.`, actionReject))
+	}
+	if s == nil || len(problems) > 0 {
+		return Provisioned{}, problems
+	}
+	p.log = newValidationLog(name, s)
+	return Provisioned{Inbound: p}, nil
+}
+
+// Inbound refuses a request that does not match the description of its route. It logs violations in parts with the
+// action "log".
+func (p *requestValidation) Inbound(x *pipeline.Exchange) *http.Response {
+	operation := x.Route.Description
+	if operation == nil {
+		return nil
+	}
+	violations := operation.CheckParameters(openapi.Request{
+		Path: x.Params.Raw, Query: x.Query, Header: x.Header, RejectUnknownQuery: p.rejectUnknown,
+	}, func(part string) bool { return p.actions[part] != "" })
+	if action := p.actions[openapi.InBody]; action != "" && operation.HasBody() {
+		found, refusal := p.checkBody(x, operation, action)
+		if refusal != nil {
+			return refusal
+		}
+		violations = append(violations, found...)
+	}
+	if len(violations) == 0 {
+		return nil
+	}
+	var rejected, logged []openapi.Violation
+	for _, v := range violations {
+		if p.actions[v.In] == actionLog {
+			logged = append(logged, v)
+		} else {
+			rejected = append(rejected, v)
+		}
+	}
+	if len(logged) > 0 {
+		p.log.violations(x, "invalid request", InvalidRequests, "admitted", logged)
+	}
+	if len(rejected) == 0 {
+		return nil
+	}
+	return x.Invalid(rejected)
+}
+
+// checkBody returns the violations of the body. It returns a response for a body that cannot be checked, unless the
+// action is to log.
+func (p *requestValidation) checkBody(
+	x *pipeline.Exchange, operation *openapi.Operation, action string,
+) ([]openapi.Violation, *http.Response) {
+	rejects := action == actionReject
+	raw, whole, refusal := x.ReadBody(p.maxBytes, !rejects)
+	switch {
+	case refusal != nil:
+		return nil, refusal
+	case !whole && rejects:
+		return nil, x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes: larger ones "+
+			"cannot be checked.", p.maxBytes))
+	case !whole:
+		p.log.unchecked(x, "request", "too large")
+		return nil, nil
+	case len(raw) == 0:
+		return operation.CheckMissingBody(), nil
+	}
+	decoded, err := decodeBody(x, x.Header["Content-Encoding"], raw, p.maxBytes)
+	switch {
+	case err == nil:
+	case !rejects:
+		p.log.unchecked(x, "request", "content encoding")
+		return nil, nil
+	case errors.Is(err, errUnsupportedEncoding):
+		response := x.Problem(http.StatusUnsupportedMediaType, "Send the body without Content-Encoding, or with gzip.")
+		response.Header["Accept-Encoding"] = []string{"gzip"} // RFC 9110, section 12.5.3
+		return nil, response
+	case errors.Is(err, errDecodedTooLarge):
+		return nil, x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes after it is "+
+			"decompressed: larger ones cannot be checked.", p.maxBytes))
+	default:
+		if response := x.RefuseBody(err); response != nil {
+			return nil, response
+		}
+		return nil, x.Problem(http.StatusBadRequest, "Send the body as its Content-Encoding says: it is no valid gzip.")
+	}
+	violations, unsupported := operation.CheckBody(contentType(x.Header), decoded)
+	switch {
+	case unsupported != nil && rejects:
+		return nil, x.Problem(http.StatusUnsupportedMediaType, unsupported.Detail())
+	case unsupported != nil:
+		p.log.unchecked(x, "request", "media type")
+		return nil, nil
+	case rejects && len(violations) == 0 && isEncoded(x.Header["Content-Encoding"]):
+		// The upstream gets the bytes that were checked. Another decoder could read others from the compressed body.
+		x.ReplaceBody(decoded)
+	}
+	return violations, nil
+}
+
+// contentType returns the value of Content-Type. Several fields are as ambiguous as none.
+func contentType(h http.Header) string {
+	if values := h["Content-Type"]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+var (
+	errUnsupportedEncoding = errors.New("policy: the content encoding is not supported")
+	errDecodedTooLarge     = errors.New("policy: the decompressed body is too large")
+)
+
+// encodings returns the content encodings in the values of a header, without identity.
+func encodings(values []string) []string {
+	var out []string
+	for _, value := range values {
+		for name := range strings.SplitSeq(value, ",") {
+			if name = strings.ToLower(strings.TrimSpace(name)); name != "" && name != "identity" {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// isEncoded reports whether a body has a content encoding.
+func isEncoded(values []string) bool { return len(encodings(values)) > 0 }
+
+// decodeBody decompresses a body of at most limit bytes. The memory counts toward the memory for bodies.
+func decodeBody(x *pipeline.Exchange, header []string, raw []byte, limit int64) ([]byte, error) {
+	switch names := encodings(header); {
+	case len(names) == 0:
+		return raw, nil
+	case len(names) > 1 || names[0] != "gzip" && names[0] != "x-gzip":
+		return nil, errUnsupportedEncoding
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("read the header of gzip: %w", err)
+	}
+	decoded, err := bodies.Read(x.Context, unzipped, -1, limit)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok && tooLarge.Limit == limit {
+		return nil, errDecodedTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress a body: %w", err)
+	}
+	return decoded, nil
+}
+
+// The metrics of validation. The first two count requests and responses with violations, by outcome (admitted or
+// refused). The third counts requests and responses that were not checked, by reason.
+const (
+	InvalidRequests  = "invalidRequests"
+	InvalidResponses = "invalidResponses"
+	UncheckedBodies  = "uncheckedBodies"
+)
+
+// validationLog writes the lines of a validation policy.
+type validationLog struct {
+	setup  *Setup
+	policy string
+}
+
+func newValidationLog(policy string, s *Setup) validationLog { return validationLog{s, policy} }
+
+// maxLoggedViolations is the maximum number of violations in a line of the log.
+const maxLoggedViolations = 5
+
+// violations logs violations. They contain no values.
+func (l validationLog) violations(x *pipeline.Exchange, line, metric, outcome string, all []openapi.Violation) {
+	texts := make([]string, 0, maxLoggedViolations)
+	for _, v := range all[:min(len(all), maxLoggedViolations)] {
+		texts = append(texts, v.String())
+	}
+	l.write(x, line, metric, "outcome", outcome, slog.Any("violations", texts))
+}
+
+// unchecked logs a request or a response that could not be checked, and the reason.
+func (l validationLog) unchecked(x *pipeline.Exchange, part, reason string) {
+	l.write(x, part+" not checked", UncheckedBodies, "reason", reason)
+}
+
+func (l validationLog) write(x *pipeline.Exchange, line, metric, dimension, value string, more ...slog.Attr) {
+	if l.setup.Log == nil {
+		return
+	}
+	attributes := append(more, slog.String("requestId", x.RequestID), slog.String("deployment",
+		l.setup.Identity.Deployment), slog.String("operation", x.Route.Info.OperationID), slog.String("policy", l.policy),
+		slog.String(dimension, value), slog.Int(metric, 1))
+	if l.setup.Metrics {
+		attributes = append(attributes, telemetry.Count(l.setup.Now(), metric, dimension))
+	}
+	l.setup.Log.LogAttrs(x.Context, slog.LevelWarn, line, attributes...)
+}
