@@ -14,9 +14,10 @@ import (
 	"unicode/utf8"
 )
 
-// Files maps the path of each project file that the compiler reads to its content. Paths start at the
-// project's root ("config/routes.oas.json"). A file with a misleading name, such as config/policies.yaml,
-// has an entry with nil content: the compiler only warns that it does not read the file.
+// Files maps the path of each project file that the compiler can read to its content: the configuration, and the JSON
+// and YAML files to which references can lead. Paths start at the project's root ("config/routes.oas.json"). A file that
+// is not read has an entry with nil content: a file with a misleading name, such as config/policies.jsonc, and a file
+// that is too large (Unpack). The compiler only reports these.
 type Files map[string][]byte
 
 // Limits bounds the archives that Unpack accepts, and the work and memory of Unpack.
@@ -32,7 +33,8 @@ type Limits struct {
 	Files, Entries int
 	// PathBytes is the maximum length of a path, PathDepth its maximum number of segments.
 	PathBytes, PathDepth int
-	// FileBytes is the maximum size of one configuration file, ConfigBytes of all configuration files together.
+	// FileBytes is the maximum size of one configuration file, ConfigBytes of all configuration files together. Unpack
+	// does not read other JSON and YAML files that exceed these limits.
 	FileBytes, ConfigBytes int64
 }
 
@@ -57,7 +59,9 @@ func DefaultLimits() Limits {
 const maxRefusedEntries = 50
 
 // Unpack reads a project's archive: a tar file of the project folder's content, compressed with gzip. It keeps the
-// files that the compiler reads. It only checks the others, such as modules and documentation. It reads the archive as
+// files that the compiler reads, and all other JSON and YAML files, to which references can lead. If these other files
+// are too large together, it leaves out those in node_modules, then also those outside of config, and then all of them.
+// It only checks all other files, such as modules and documentation. It reads the archive as
 // a stream: ConfigBytes, Entries and PathBytes bound its memory, and UnpackedBytes bounds its work. It does not write
 // to the file system: that would need UnpackedBytes of disk space, and a check for every trick with links and paths.
 //
@@ -73,7 +77,9 @@ func Unpack(ctx context.Context, r io.Reader, limits Limits) (Files, []Problem, 
 }
 
 func newUnpacker(limits Limits) *unpacker {
-	return &unpacker{limits: limits, files: Files{}, paths: map[string]bool{}, tooDeep: map[string]bool{}}
+	return &unpacker{
+		limits: limits, files: Files{}, paths: map[string]bool{}, tooDeep: map[string]bool{}, keptRanks: referredRanks,
+	}
 }
 
 // result returns the results of Unpack. err is the error that stopped reading, or nil.
@@ -99,10 +105,14 @@ type unpacker struct {
 
 	files       Files
 	configBytes int64
-	paths       map[string]bool // every path so far; true for a folder
-	tooDeep     map[string]bool // the folders already reported as too deep
-	entries     int
-	fileCount   int
+	// referredBytes are the sizes of the files to which references can lead, by their rank.
+	// The content of files of keptRanks and higher ranks is left out.
+	referredBytes [referredRanks]int64
+	keptRanks     int
+	paths         map[string]bool // every path so far; true for a folder
+	tooDeep       map[string]bool // the folders already reported as too deep
+	entries       int
+	fileCount     int
 }
 
 // Unpack stops at the first of these errors.
@@ -227,20 +237,28 @@ func (u *unpacker) readEntry(h *tar.Header, content io.Reader) error {
 		return nil
 	}
 	u.paths[name] = isFolder
-	if !isFolder && isMisnamed(name) {
+	switch {
+	case isFolder:
+		return nil
+	case isConfiguration(name):
+	case mayBeReferred(name):
+		return u.readReferred(name, h.Size, content)
+	case isMisnamed(name):
 		u.files[name] = nil
-	}
-	if isFolder || !isConfiguration(name) {
+		return nil
+	default:
 		return nil
 	}
 	if h.Size > u.limits.FileBytes {
 		u.report.fail(name, "", "%s",
-			limitExceeded("file", u.limits.FileBytes, "Split it: config may hold several *.oas.json files."))
+			limitExceeded("file", u.limits.FileBytes, "Split it: config may hold several *.oas.json files, and their "+
+				"references may lead to more files."))
 		return nil
 	}
 	if u.configBytes += h.Size; u.configBytes > u.limits.ConfigBytes {
 		return errConfigTooLarge
 	}
+	u.dropReferred()
 	data, err := io.ReadAll(io.LimitReader(content, h.Size))
 	if err != nil {
 		return err
@@ -290,7 +308,7 @@ func (u *unpacker) name(raw string) (string, bool) {
 
 // isConfiguration reports whether the compiler reads the file.
 func isConfiguration(name string) bool {
-	return name == policiesFile || name == settingsFile || isRoutesFile(name)
+	return name == policiesFile || name == settingsFile || IsRoutesFile(name)
 }
 
 // isMisnamed reports whether an author could believe that the compiler
@@ -300,18 +318,17 @@ func isMisnamed(name string) bool {
 	stem := strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
 	switch dir {
 	case "config/":
-		return stem != base && (strings.HasSuffix(stem, ".oas") || stem == "policies") || base == "policies.jsonc" ||
-			strings.HasSuffix(base, ".oas.jsonc")
+		return stem != base && stem == "policies" || base == "policies.jsonc" || strings.HasSuffix(base, ".oas.jsonc")
 	case "":
 		return base == "gatewright.json" || stem != base && stem == "gatewright"
 	}
 	return false
 }
 
-// isRoutesFile reports whether a name matches config/*.oas.json.
-func isRoutesFile(name string) bool {
+// IsRoutesFile reports whether a name matches config/*.oas.json, config/*.oas.yaml or config/*.oas.yml.
+func IsRoutesFile(name string) bool {
 	dir, base := path.Split(name)
-	return dir == "config/" && strings.HasSuffix(base, ".oas.json")
+	return dir == "config/" && mayBeReferred(base) && strings.HasSuffix(strings.TrimSuffix(base, path.Ext(base)), ".oas")
 }
 
 // explain returns the message for an error that stopped reading. The message says what to do.

@@ -121,8 +121,8 @@ func TestUnpackValidArchives(t *testing.T) {
 		"a tar file with padding":    gzipData(t, append(newTar(t, plain...), make([]byte, 10<<10)...)),
 		"several gzip members": slices.Concat(gzipData(t, newTar(t, plain...)[:700]),
 			gzipData(t, newTar(t, plain...)[700:])),
-		"files that are not kept": newArchive(t, append(plain, file("config/sub/other.oas.json", "x"),
-			file("x/config/routes.oas.json", "x"), file("config/notes.txt", "x"))...),
+		"files that are not kept": newArchive(t, append(plain, file("config/sub/other.jsonc", "x"),
+			file("x/config/routes.oas", "x"), file("config/notes.txt", "x"))...),
 		"the maximum of 9,999 files":    newArchive(t, append(slices.Clone(plain), numbered(9_995)...)...),
 		"a large file that is not kept": newArchive(t, append(plain, file("docs/video", noise(4<<20)))...),
 	} {

@@ -99,6 +99,9 @@ type Route struct {
 	PathMode    PathMode `json:"pathMode"`
 	// Source is the place that declares the route, for logs and errors.
 	Source Source `json:"source"`
+	// file is the routes file whose paths have the route, during the compilation. It differs from the file of Source if
+	// the path refers to a path item in another file.
+	file string
 
 	Handler Component `json:"handler"`
 	// Inbound and Outbound are names of Policies, in their order of execution.

@@ -18,34 +18,22 @@ type definer struct {
 	c *compiler
 	// names has the name of each definition. pending are the definitions that are not converted yet.
 	names   map[definitionKey]string
-	pending []definitionKey
+	pending []definition
 	// hidden has the results of hiddenProperties. unchecked has the results of uncheckedReason, by pattern.
 	hidden    map[hiddenKey][]string
 	unchecked map[string]string
 }
 
-// definitionKey identifies a definition.
-type definitionKey struct {
-	doc     *document
-	path    string // the pointer of the schema, without its first slash
-	keyword string // the keyword of properties that are not allowed: readOnly or writeOnly
-	// optional has names of properties that are not required even if the schema requires them, each followed by a NUL:
-	// another part of a schema with this one in its allOf marks these properties with the keyword.
-	optional string
+func newDefiner(c *compiler) *definer {
+	return &definer{
+		c: c, names: map[definitionKey]string{}, hidden: map[hiddenKey][]string{}, unchecked: map[string]string{},
+	}
 }
 
-// hiddenKey identifies a schema in a tree, and a keyword.
-type hiddenKey struct {
-	object  uintptr
-	keyword string
-}
-
-// schemaContext is what converting a schema depends on in addition to the schema.
+// schemaContext is what the conversion of a schema depends on in addition to the schema.
 type schemaContext struct {
-	doc     *document
-	keyword string // as in definitionKey
-	// optional are the names of properties that are not required even if the schema requires them.
-	optional []string
+	keyword     string // the keyword of properties that are not allowed: keywordReadOnly or keywordWriteOnly
+	isOpenAPI30 bool   // whether the document that declares the route is OpenAPI 3.0
 }
 
 // The keywords of properties that only one direction has.
@@ -54,10 +42,33 @@ const (
 	keywordWriteOnly = "writeOnly"
 )
 
-// schema converts a schema and encodes it. at is the pointer of the schema. It returns nil for a schema that allows
-// every value.
-func (d *definer) schema(in schemaContext, at string, value any) json.RawMessage {
-	converted := d.convert(in, at, value)
+// definitionKey identifies a definition.
+type definitionKey struct {
+	schemaContext
+	id string // of the place of the schema
+	// optional has the names of definition.optional, separated by NUL.
+	optional string
+}
+
+// definition is a definition that is not converted yet.
+type definition struct {
+	schemaContext
+	name  string
+	place place
+	// optional are the names of properties that are not required even if the schema requires them: the schema is a part of
+	// an allOf, and another part marks these properties with the keyword.
+	optional []string
+}
+
+// hiddenKey identifies a schema in a tree, and a keyword.
+type hiddenKey struct {
+	schemaContext
+	object uintptr
+}
+
+// schema converts a schema and encodes it. It returns nil for a schema that allows every value.
+func (d *definer) schema(in schemaContext, p place) json.RawMessage {
+	converted := d.convert(in, p, nil)
 	if object, ok := converted.(map[string]any); converted == true || ok && len(object) == 0 {
 		return nil
 	}
@@ -68,44 +79,39 @@ func (d *definer) schema(in schemaContext, at string, value any) json.RawMessage
 // is too large, which is reported.
 func (d *definer) finish() {
 	for len(d.pending) > 0 && !d.c.stopped() {
-		key := d.pending[0]
+		next := d.pending[0]
 		d.pending = d.pending[1:]
-		value, _ := lookup(key.doc.root, key.path)
-		in := schemaContext{doc: key.doc, keyword: key.keyword}
-		if key.optional != "" {
-			in.optional = strings.Split(strings.TrimSuffix(key.optional, "\x00"), "\x00")
-		}
-		encoded := encodeTree(d.convert(in, "/"+key.path, value))
-		if !d.c.addSize(key.doc.file, "/"+key.path, len(encoded)+routeOverhead/10) {
+		encoded := encodeTree(d.convert(next.schemaContext, next.place, next.optional))
+		if !d.c.addSize(next.place.doc.file, next.place.at, len(encoded)+definitionOverhead) {
 			return
 		}
 		if d.c.artifact.Definitions == nil {
 			d.c.artifact.Definitions = map[string]json.RawMessage{}
 		}
-		d.c.artifact.Definitions[d.names[key]] = encoded
+		d.c.artifact.Definitions[next.name] = encoded
 	}
 }
 
-// convert returns a schema of JSON Schema 2020-12 with the same meaning. The result is a map or a bool. at is the
-// pointer of the schema, for warnings.
-func (d *definer) convert(in schemaContext, at string, value any) any {
-	object, ok := value.(map[string]any)
-	if !ok {
-		return value != false // a value that is no schema is already reported
+// definitionOverhead estimates the size of a definition's encoding without its schema.
+const definitionOverhead = 20
+
+// convert returns a schema of JSON Schema 2020-12 with the same meaning. The result is a map or a bool. optional are
+// the names of properties that are not required even if the schema requires them.
+func (d *definer) convert(in schemaContext, p place, optional []string) any {
+	object := p.object()
+	if object == nil {
+		return p.value != false // a value that is no schema is already reported
 	}
-	target, isReference := object["$ref"].(string)
-	if isReference && in.doc.isOpenAPI30() {
-		return d.convertReference(in, at, target) // OpenAPI 3.0 ignores the other members
+	_, isReference := object["$ref"].(string)
+	if isReference && in.isOpenAPI30 {
+		return d.convertReference(in, p, optional) // OpenAPI 3.0 ignores the other members
 	}
-	inside := in
-	inside.optional = distinctNames(in.optional, d.hiddenProperties(in, object))
+	optional = distinctNames(optional, d.hiddenProperties(in, p))
 	out := make(map[string]any, len(object))
 	if isReference {
-		switch reference := d.convertReference(inside, at, target).(type) {
-		case map[string]any:
+		reference, ok := d.convertReference(in, p, optional).(map[string]any)
+		if ok {
 			maps.Copy(out, reference)
-		default:
-			return reference
 		}
 	}
 	eachPattern(object, func(text string, member ...string) {
@@ -115,218 +121,182 @@ func (d *definer) convert(in schemaContext, at string, value any) any {
 			d.unchecked[text] = reason
 		}
 		if reason != "" {
-			d.c.warn(in.doc.file, at+pointer(member...), uncheckedPattern, reason)
+			d.c.warn(p.doc.file, p.at+pointer(member...), uncheckedPattern, reason)
 		}
 	})
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		d.convertKeyword(inside, out, at, name, object[name])
+		d.convertKeyword(in, out, name, place{p.doc, p.at + pointer(name), object[name]}, optional)
 	}
-	if in.doc.isOpenAPI30() {
+	if in.isOpenAPI30 {
 		return allowNull(out, object)
 	}
 	return out
 }
 
-// convertKeyword adds a keyword to a converted schema. at is the pointer of the schema that has the keyword.
-func (d *definer) convertKeyword(in schemaContext, out map[string]any, at, name string, value any) {
-	part := schemaContext{doc: in.doc, keyword: in.keyword} // of another value: a property or an item
-	at += pointer(name)
+// convertKeyword adds a keyword to a converted schema. p is the place of the keyword's value.
+func (d *definer) convertKeyword(in schemaContext, out map[string]any, name string, p place, optional []string) {
 	switch {
 	case name == "required":
-		if names := d.requiredNames(in, value); len(names) > 0 {
+		list, _ := p.value.([]any)
+		names := slices.DeleteFunc(slices.Clone(list), func(entry any) bool {
+			text, _ := entry.(string)
+			return slices.Contains(optional, text)
+		})
+		if len(names) > 0 {
 			out[name] = names
 		}
 	case name == "properties":
-		properties, _ := value.(map[string]any)
-		converted := make(map[string]any, len(properties))
-		for property, schema := range properties {
-			if d.isHidden(in, schema) {
+		converted := d.convertNamed(in, p, nil)
+		for property, schema := range p.object() {
+			if d.isHidden(in, place{doc: p.doc, value: schema}) {
 				converted[property] = false
-			} else {
-				converted[property] = d.convert(part, at+pointer(property), schema)
 			}
 		}
 		out[name] = converted
-	case slices.Contains(inPlaceLists[:], name):
-		list, _ := value.([]any)
-		converted := make([]any, len(list))
-		for i, schema := range list {
-			converted[i] = d.convert(in, at+"/"+strconv.Itoa(i), schema)
-		}
-		out[name] = converted
-	case slices.Contains(inPlaceSchemas[:], name):
-		out[name] = d.convert(in, at, value)
 	case name == "dependentSchemas":
-		out[name] = d.convertNamed(in, at, value)
-	case slices.Contains(annotations[:], name) || slices.Contains(unsupportedKeywords[:], name):
-		d.warnUnsupported(in.doc.file, at, name)
+		out[name] = d.convertNamed(in, p, optional)
+	case slices.Contains(inPlaceLists[:], name):
+		out[name] = d.convertList(in, p, optional)
+	case name == "then", name == "else":
+		out[name] = d.convert(in, p, optional)
+	case slices.Contains(unsupportedReferences[:], name):
+		d.c.warn(p.doc.file, p.at, "Values are not checked with this reference, because the gateway does not follow %s. "+
+			"Write a $ref to #/components/schemas/NAME.", name)
+	case slices.Contains(annotations[:], name):
 	default:
 		switch keywordKind(name) {
 		case kindSchema:
-			out[name] = d.convert(part, at, value)
+			out[name] = d.convert(in, p, nil)
 		case kindSchemaList:
-			list, _ := value.([]any)
-			converted := make([]any, len(list))
-			for i, schema := range list {
-				converted[i] = d.convert(part, at+"/"+strconv.Itoa(i), schema)
-			}
-			out[name] = converted
+			out[name] = d.convertList(in, p, nil)
 		case kindSchemaMap:
-			out[name] = d.convertNamed(part, at, value)
+			out[name] = d.convertNamed(in, p, nil)
 		case kindData:
-			out[name] = value
+			out[name] = p.value
 		}
 	}
 }
 
-// convertNamed converts schemas by name.
-func (d *definer) convertNamed(in schemaContext, at string, value any) map[string]any {
-	named, _ := value.(map[string]any)
-	converted := make(map[string]any, len(named))
-	for name, schema := range named {
-		converted[name] = d.convert(in, at+pointer(name), schema)
+// convertList converts a list of schemas.
+func (d *definer) convertList(in schemaContext, p place, optional []string) []any {
+	list, _ := p.value.([]any)
+	converted := make([]any, len(list))
+	for i, schema := range list {
+		converted[i] = d.convert(in, place{p.doc, p.at + "/" + strconv.Itoa(i), schema}, optional)
 	}
 	return converted
 }
 
-// The keywords with schemas that a value has to match in addition to the schema that has the keyword. The schemas of not
-// and if are not among them: without a required property, they would match other values.
-var (
-	inPlaceLists   = [...]string{"allOf", "anyOf", "oneOf"}
-	inPlaceSchemas = [...]string{"then", "else"}
-)
-
-// unsupportedKeywords are keywords that restrict values and that are not validated.
-var unsupportedKeywords = [...]string{"$dynamicRef", "$recursiveRef"}
-
-// warnUnsupported warns about a keyword of a schema that is not validated although it restricts values.
-func (d *definer) warnUnsupported(file, at, name string) {
-	if slices.Contains(unsupportedKeywords[:], name) {
-		d.c.warn(file, at, "Values are not checked with this reference, because the gateway does not follow %s. Write a $ref "+
-			"to #/components/schemas/NAME.", name)
+// convertNamed converts schemas by name.
+func (d *definer) convertNamed(in schemaContext, p place, optional []string) map[string]any {
+	converted := make(map[string]any, len(p.object()))
+	for name, schema := range p.object() {
+		converted[name] = d.convert(in, place{p.doc, p.at + pointer(name), schema}, optional)
 	}
+	return converted
 }
 
-// convertReference returns a schema that refers to the definition of a referenced schema. It warns about a reference
-// that it cannot follow, and returns a schema that allows every value for it.
-func (d *definer) convertReference(in schemaContext, at, target string) any {
-	path, isLocal := strings.CutPrefix(target, "#/")
-	if !isLocal && target != "#" {
-		d.c.warn(in.doc.file, at+"/$ref", "Values are not checked with this schema, because the gateway does not follow "+
-			"references to other documents and to anchors. Write the schema under components of this document.")
+// inPlaceLists are the keywords with lists of schemas for the same value as the schema that has the keyword.
+var inPlaceLists = [...]string{"allOf", "anyOf", "oneOf"}
+
+// unsupportedReferences are references that are not followed.
+var unsupportedReferences = [...]string{"$dynamicRef", "$recursiveRef"}
+
+// convertReference returns a schema that refers to the definition of a referenced schema. It returns true for a
+// reference that cannot be followed, which is already reported.
+func (d *definer) convertReference(in schemaContext, p place, optional []string) any {
+	target, _ := p.doc.resolve(p.reference())
+	if target.doc == nil {
 		return true
 	}
-	value, found := lookup(in.doc.root, path)
-	if !found {
-		return true // already reported
-	}
-	key := definitionKey{doc: in.doc, path: path, keyword: in.keyword}
-	if len(in.optional) > 0 {
-		hidden := d.hiddenProperties(in, asObject(value))
-		for _, name := range d.requiredBy(in, value, nil) {
-			if slices.Contains(in.optional, name) && !slices.Contains(hidden, name) {
-				key.optional += name + "\x00"
+	next := definition{schemaContext: in, place: target}
+	if len(optional) > 0 {
+		hidden := d.hiddenProperties(in, target)
+		for _, name := range d.requiredBy(target, nil) {
+			if slices.Contains(optional, name) && !slices.Contains(hidden, name) {
+				next.optional = append(next.optional, name)
 			}
 		}
 	}
+	key := definitionKey{in, target.id(), strings.Join(next.optional, "\x00")}
 	name, exists := d.names[key]
 	if !exists {
 		name = strconv.Itoa(len(d.names))
-		d.names[key] = name
-		d.pending = append(d.pending, key)
+		next.name, d.names[key] = name, name
+		d.pending = append(d.pending, next)
 	}
 	return map[string]any{"$ref": "#/$defs/" + name}
 }
 
-// requiredNames returns the names in the keyword required that in.optional does not have.
-func (d *definer) requiredNames(in schemaContext, value any) []any {
-	list, _ := value.([]any)
-	var out []any
-	for _, entry := range list {
-		if name, ok := entry.(string); ok && !slices.Contains(in.optional, name) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// requiredBy returns the distinct names of the properties that a schema requires, with those of its references and of
-// its allOf, anyOf and oneOf. visited are the schemas that are being read.
-func (d *definer) requiredBy(in schemaContext, value any, visited []uintptr) []string {
-	object, found := dereference(in.doc.root, value)
-	if id := identity(object); !found || slices.Contains(visited, id) || len(visited) > maxSchemaDepth {
+// requiredBy returns the names of the properties that a schema requires, with those of its references and of its allOf,
+// anyOf and oneOf. The names are sorted and distinct. visited are the schemas that are being read.
+func (d *definer) requiredBy(p place, visited []uintptr) []string {
+	p, found := p.deref()
+	if !found || len(visited) > maxSchemaDepth || slices.Contains(visited, identity(p.object())) {
 		return nil
-	} else { //nolint:revive // id is needed in both branches
-		visited = append(visited, id)
 	}
+	visited = append(visited, identity(p.object()))
 	var out []string
-	list, _ := object["required"].([]any)
+	list, _ := p.object()["required"].([]any)
 	for _, entry := range list {
 		if name, ok := entry.(string); ok {
 			out = append(out, name)
 		}
 	}
 	for _, keyword := range inPlaceLists {
-		parts, _ := object[keyword].([]any)
+		parts, _ := p.object()[keyword].([]any)
 		for _, part := range parts {
-			out = distinctNames(out, d.requiredBy(in, part, visited))
+			out = append(out, d.requiredBy(place{doc: p.doc, value: part}, visited)...)
 		}
 	}
 	return distinctNames(out, nil)
 }
 
 // hiddenProperties returns the names of the properties that a schema marks with in.keyword, including the parts of its
-// allOf and the schemas that it refers to.
-func (d *definer) hiddenProperties(in schemaContext, object map[string]any) []string {
+// allOf and the schemas that it refers to. The names are sorted and distinct.
+func (d *definer) hiddenProperties(in schemaContext, p place) []string {
+	object := p.object()
 	if object == nil {
 		return nil
 	}
-	key := hiddenKey{identity(object), in.keyword}
+	key := hiddenKey{in, identity(object)}
 	if names, known := d.hidden[key]; known {
 		return names // nil while the schema is being read: it contains itself
 	}
 	d.hidden[key] = nil
 	var out []string
-	if _, isReference := object["$ref"]; isReference {
-		if target, found := dereference(in.doc.root, object); found {
-			out = d.hiddenProperties(in, target)
-		}
-		if in.doc.isOpenAPI30() {
-			d.hidden[key] = out
-			return out
+	if p.reference() != "" {
+		if target, found := p.deref(); found {
+			out = slices.Clone(d.hiddenProperties(in, target))
 		}
 	}
-	properties, _ := object["properties"].(map[string]any)
-	for name, schema := range properties {
-		if d.isHidden(in, schema) {
-			out = append(out, name)
+	if p.reference() == "" || !in.isOpenAPI30 {
+		properties, _ := object["properties"].(map[string]any)
+		for name, schema := range properties {
+			if d.isHidden(in, place{doc: p.doc, value: schema}) {
+				out = append(out, name)
+			}
+		}
+		parts, _ := object["allOf"].([]any)
+		for _, part := range parts {
+			out = append(out, d.hiddenProperties(in, place{doc: p.doc, value: part})...)
 		}
 	}
-	parts, _ := object["allOf"].([]any)
-	for _, part := range parts {
-		out = append(out, d.hiddenProperties(in, asObject(part))...)
-	}
-	out = distinctNames(out, nil)
-	d.hidden[key] = out
-	return out
+	d.hidden[key] = distinctNames(out, nil)
+	return d.hidden[key]
 }
 
 // isHidden reports whether the schema of a property, or a schema that it refers to, has in.keyword.
-func (d *definer) isHidden(in schemaContext, schema any) bool {
-	object, _ := schema.(map[string]any)
-	if object == nil {
-		return false
-	}
-	_, isReference := object["$ref"]
-	if marked, has := object[in.keyword].(bool); has && !(isReference && in.doc.isOpenAPI30()) {
+func (d *definer) isHidden(in schemaContext, p place) bool {
+	isReference := p.reference() != ""
+	if marked, has := p.object()[in.keyword].(bool); has && !(isReference && in.isOpenAPI30) {
 		return marked
 	}
 	if !isReference {
 		return false
 	}
-	target, _ := dereference(in.doc.root, object)
-	marked, _ := target[in.keyword].(bool)
-	return marked
+	target, found := p.deref()
+	return found && target.object()[in.keyword] == true
 }
 
 // allowNull converts the keywords of OpenAPI 3.0. In addition to modernize, it makes a schema with nullable and without
@@ -337,12 +307,6 @@ func allowNull(out, object map[string]any) any {
 		return out
 	}
 	return map[string]any{"anyOf": []any{map[string]any{"type": "null"}, out}}
-}
-
-// asObject returns a value as an object, or nil.
-func asObject(value any) map[string]any {
-	object, _ := value.(map[string]any)
-	return object
 }
 
 // distinctNames returns the names of two lists, sorted and without duplicates.

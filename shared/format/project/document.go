@@ -11,10 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// document is a JSON file as a tree of map[string]any, []any, string, bool, nil and json.Number.
+// document is a file as a tree of map[string]any, []any, string, bool, nil and json.Number.
 type document struct {
 	file string
 	root any
+	// compiler reads the files to which references lead. resolved has the results of resolve by reference. anchors has
+	// the schemas with an anchor. It is nil until one is looked up.
+	compiler *compiler
+	resolved map[string]resolved
+	anchors  map[string]place
 	// paths are the names in the root's object "paths", in the order of the file. URL patterns are matched in this order.
 	paths []string
 	// security is nil until the shape of the document is known to be valid.
@@ -22,10 +27,6 @@ type document struct {
 	// mappings has the names of the mapping of each discriminator, in the order of the file. The key identifies the
 	// mapping in the tree.
 	mappings map[uintptr][]string
-	// extensions has the schemas of components that refer to a schema by allOf. The key identifies the schema in the
-	// tree. It is nil until isOpen is called. open has the results of isOpen.
-	extensions map[uintptr][]map[string]any
-	open       map[uintptr]bool
 	// unserved has the pointers of operations that have an x-gateway-route and that no path has.
 	unserved map[string]bool
 }
@@ -51,7 +52,10 @@ func (c *compiler) parse(file string, data []byte) *document {
 		r.failAt(file, "", text, offset, "This is no UTF-8. Save the file in UTF-8.")
 		return nil
 	}
-	p := &parser{c: c, file: file, report: r, doc: &document{file: file}, dec: json.NewDecoder(bytes.NewReader(data))}
+	p := &parser{
+		c: c, file: file, report: r, dec: json.NewDecoder(bytes.NewReader(data)),
+		doc: &document{file: file, compiler: c, unserved: map[string]bool{}},
+	}
 	p.dec.UseNumber()
 	// The errors of json.Unmarshal have better messages than the errors of Decoder.Token.
 	syntaxErr := json.Unmarshal(data, new(discarded))

@@ -12,13 +12,13 @@ import (
 type Entry struct {
 	// Header is the header that the archive will have for this entry.
 	Header *tar.Header
-	// Open opens the content. Gather calls it only for files that the compiler reads. It is nil for folders.
+	// Open opens the content. Gather calls it only for files that the compiler can read. It is nil for folders.
 	Open func() (io.ReadCloser, error)
 }
 
 // Gather checks a project's entries before they are packed, with the same problems as Unpack. A client can therefore
 // show before the upload what the server will refuse. Gather does not check limits that depend on the size of the
-// packed archive; use SizeProblem for these. It opens the files that the compiler reads, and stops at the entry that
+// packed archive; use SizeProblem for these. It opens the files that the compiler can read, and stops at the entry that
 // exceeds a limit of the whole archive, or after maxRefusedEntries refused entries. Its error is an error of Open, of
 // reading, of closing, or of the context.
 func Gather(ctx context.Context, entries iter.Seq[Entry], limits Limits) (Files, []Problem, error) {

@@ -63,11 +63,12 @@ func TestGatherMatchesUnpack(t *testing.T) {
 	})
 }
 
-func TestGatherOpensOnlyConfiguration(t *testing.T) {
+// TestGatherOpensOnlyFilesToRead checks that Gather opens the configuration, and files to which references can lead.
+func TestGatherOpensOnlyFilesToRead(t *testing.T) {
 	var opened []string
 	seq := func(yield func(project.Entry) bool) {
 		for _, name := range []string{
-			"modules/a.js", routes, "config/policies.yaml", "gatewright.jsonc", "modules/large",
+			"modules/a.js", routes, "config/policies.jsonc", "gatewright.jsonc", "schemas/pet.yml", "modules/large",
 			"modules/larger",
 		} {
 			h := tar.Header{Name: name, Typeflag: tar.TypeReg, Size: 2}
@@ -84,7 +85,7 @@ func TestGatherOpensOnlyConfiguration(t *testing.T) {
 		!strings.Contains(problems[0].Message, `"unpacked"`) {
 		t.Errorf("Gather() = %v, %v, want one problem of the budget \"unpacked\" and no error", problems, err)
 	}
-	if want := []string{routes, "gatewright.jsonc"}; !reflect.DeepEqual(opened, want) {
+	if want := []string{routes, "gatewright.jsonc", "schemas/pet.yml"}; !reflect.DeepEqual(opened, want) {
 		t.Errorf("Gather() opened %q, want %q", opened, want)
 	}
 }

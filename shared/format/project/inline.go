@@ -1,9 +1,9 @@
 package project
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // inliner converts schemas of an OpenAPI document to JSON Schema 2020-12 without references, for MCP
@@ -12,6 +12,7 @@ import (
 // value too. It removes keywords that do not describe a JSON value (xml, x-…). It replaces a
 // schema with a discriminator and a mapping by its subtypes (subtypes.go).
 type inliner struct {
+	// doc is the document of the schema that is being inlined. It changes while a reference to another file is followed.
 	doc *document
 	// isOpenAPI30 reports whether the document is OpenAPI 3.0, whose schemas have their own dialect.
 	isOpenAPI30 bool
@@ -38,8 +39,12 @@ type inliner struct {
 	expanded, unmapped bool
 }
 
-// schemaError is a mistake in a schema that a tool needs, as a message for the author.
-type schemaError struct{ text string }
+// schemaError is a mistake in a schema that a tool needs, as a message for the author. isReference is set for a
+// reference that cannot be followed, which checkObjects reports too.
+type schemaError struct {
+	text        string
+	isReference bool
+}
 
 // Error implements error.
 func (e *schemaError) Error() string { return e.text }
@@ -80,7 +85,7 @@ func keywordKind(name string) int {
 // spend subtracts bytes from the budget and fails if the budget is exceeded.
 func (in *inliner) spend(bytes int) error {
 	if in.remaining -= bytes; in.remaining < 0 {
-		return &schemaError{BudgetExceeded("tool", int64(maxToolBytes-in.remaining),
+		return &schemaError{text: BudgetExceeded("tool", int64(maxToolBytes-in.remaining),
 			"Expose an operation with smaller parameters and bodies, or refer to fewer schemas.")}
 	}
 	return nil
@@ -96,7 +101,7 @@ func (in *inliner) inline(value any) (any, error) {
 		return allow, in.spend(len("false"))
 	}
 	if in.depth++; in.depth > maxSchemaDepth {
-		return nil, &schemaError{"This schema, with what it refers to, has more than 64 levels, which MCP clients do not " +
+		return nil, &schemaError{text: "This schema, with what it refers to, has more than 64 levels, which MCP clients do not " +
 			"take. Flatten it."}
 	}
 	defer func() { in.depth-- }()
@@ -108,7 +113,7 @@ func (in *inliner) inline(value any) (any, error) {
 	}
 	for _, name := range []string{"$dynamicRef", "$recursiveRef"} {
 		if _, ok := object[name]; ok {
-			return nil, &schemaError{"This schema has a " + name + ", which an MCP tool's cannot. Write a $ref to " +
+			return nil, &schemaError{text: "This schema has a " + name + ", which an MCP tool's cannot. Write a $ref to " +
 				"#/components/schemas/NAME."}
 		}
 	}
@@ -187,25 +192,24 @@ func (in *inliner) inlineKeyword(kind int, value any) (any, error) {
 // inlineReference returns the schema that target refers to. object is the schema that has the $ref. The result also has
 // the other keywords of object, except in OpenAPI 3.0.
 func (in *inliner) inlineReference(target string, object map[string]any) (any, error) {
-	path, local := strings.CutPrefix(target, "#/")
-	if !local {
-		return nil, &schemaError{"This schema refers to another document or to a named anchor, which an MCP tool's cannot. " +
-			"Write it under components, and refer to it as #/components/schemas/NAME."}
+	found, problem := in.doc.resolve(target)
+	if found.doc == nil {
+		return nil, &schemaError{cmp.Or(problem, "This schema refers to a file that cannot be read."), true}
 	}
+	path := found.id()
 	if slices.Contains(in.active, path) && !in.followsBase(path) {
 		in.truncated = true
 		const note = "The same again: a schema that is a part of itself."
 		return map[string]any{"description": note}, in.spend(len(note) + 20)
 	}
-	found, ok := lookup(in.doc.root, path)
-	if !ok {
-		return nil, &schemaError{"This schema refers to one that is not there. Correct the reference."}
-	}
 	in.usesBase = in.usesBase || in.inSubtype && path == in.basePath
 	in.active = append(in.active, path)
 	defer func() { in.active = in.active[:len(in.active)-1] }()
 	in.target = path
-	resolved, err := in.inline(found)
+	doc := in.doc
+	in.doc = found.doc
+	resolved, err := in.inline(found.value)
+	in.doc = doc
 	if err != nil || in.isOpenAPI30 || len(object) == 1 {
 		return resolved, err // OpenAPI 3.0 ignores keywords next to a $ref
 	}

@@ -120,14 +120,13 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 	if c.size > maxArtifactBytes {
 		return nil
 	}
-	doc := c.docs[route.Source.File]
 	key := route.key()
 	m, exists := c.offers[key]
 	if !exists {
 		item, operation := c.declaration(route)
 		m = &offerBuilder{
-			c: c, doc: doc, route: route, at: route.Source.Pointer, item: item, operation: operation,
-			isOpenAPI30: doc.isOpenAPI30(), valid: true,
+			c: c, doc: operation.doc, route: route, at: route.Source.Pointer, item: item, operation: operation.object(),
+			isOpenAPI30: c.docs[route.file].isOpenAPI30(), valid: true,
 		}
 		c.offers[key] = m
 		if m.build() && m.valid && c.addSize(route.Source.File, m.at, m.offer.estimatedBytes()) {

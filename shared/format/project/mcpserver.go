@@ -68,9 +68,9 @@ func (c *compiler) indexRoutes() routeIndex {
 	index := routeIndex{}
 	for i, r := range c.artifact.Routes {
 		if r.OperationID != "" {
-			index[listedOperation{File: r.Source.File, ID: r.OperationID}] = i
+			index[listedOperation{File: r.file, ID: r.OperationID}] = i
 		}
-		index[listedOperation{File: r.Source.File, Method: r.Method, Path: r.Path}] = i
+		index[listedOperation{File: r.file, Method: r.Method, Path: r.Path}] = i
 	}
 	return index
 }
@@ -184,7 +184,7 @@ func (c *compiler) readServer(s mcpServer, index routeIndex, known *declarations
 		}
 		at := fmt.Sprintf("/operations/%d", i)
 		op = op.key()
-		if _, exists := c.files[op.File]; !exists || !isRoutesFile(op.File) {
+		if _, exists := c.files[op.File]; !exists || !IsRoutesFile(op.File) {
 			fail(at+"/file", "The project has no routes file of this name. Write the path of one, such as "+
 				"./config/routes.oas.json.")
 			continue
@@ -223,7 +223,7 @@ func (c *compiler) missingOperation(op listedOperation, known *declarations) (me
 	const leftOut = "This operation is not served, because its path has a query or a fragment. Write the path without " +
 		"it, or remove this entry."
 	if op.ID != "" {
-		if first, declared := known.operations[op.ID]; declared && first.File == op.File {
+		if known.files[op.ID] == op.File {
 			return "", ""
 		}
 		if known.leftOut[Source{op.File, op.ID}] {
@@ -238,7 +238,7 @@ func (c *compiler) missingOperation(op listedOperation, known *declarations) (me
 	if !found {
 		return "/path", "There is no such path in that file. Write it as the file has it, such as /pets/{id}."
 	}
-	for _, operation := range c.readPathItem(doc, pointer("paths", op.Path), item).operations() {
+	for _, operation := range c.readPathItem(place{doc, pointer("paths", op.Path), item}).operations() {
 		switch {
 		case operation.method != op.Method:
 		case strings.ContainsAny(op.Path, "?#"):
@@ -290,7 +290,7 @@ func (n *mcpNames) add(offer *MCPOperation, id string, fail func(format string, 
 func (d *declarations) idsOf(file string) string {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(d.operations)) {
-		if d.operations[id].File == file {
+		if d.files[id] == file {
 			ids = append(ids, id)
 		}
 	}

@@ -28,12 +28,15 @@ const offeredExtension = "x-mcp"
 // returns a problem for each operation that cannot become a tool, and for a document that it cannot read.
 func OfferedOperations(data []byte) ([]OfferedOperation, []Problem) {
 	c := &compiler{
-		artifact: &Artifact{},
-		docs:     map[string]*document{},
-		offers:   map[routeKey]*offerBuilder{},
+		artifact:      &Artifact{},
+		docs:          map[string]*document{},
+		loaded:        map[string]*document{},
+		referredFiles: map[string]bool{},
+		offers:        map[routeKey]*offerBuilder{},
 	}
 	var all []OfferedOperation
 	if doc := c.parse(offeredFile, data); doc != nil {
+		c.loaded[offeredFile] = doc
 		c.docs[offeredFile] = doc
 		root, _ := doc.root.(map[string]any)
 		paths, _ := root["paths"].(map[string]any)
@@ -62,7 +65,7 @@ func (c *compiler) offerDeclared(
 	at := pointer("paths", path, method)
 	route := &Route{
 		OperationID: id, Method: strings.ToUpper(method), Path: path, PathMode: OpenAPIPath,
-		Source: Source{File: offeredFile, Pointer: at},
+		Source: Source{File: offeredFile, Pointer: at}, file: offeredFile,
 	}
 	if object, hasObject := declared[offeredExtension]; hasObject {
 		route.MCP = encodeTree(object)

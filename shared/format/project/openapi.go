@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/mail"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/base/lazy"
@@ -48,31 +47,8 @@ func (c *compiler) checkOpenAPI(doc *document) bool {
 		}
 		return false
 	}
-	c.checkObjects(doc)
+	c.checkObjects(doc, schema)
 	return true
-}
-
-// checkObjects checks what the schemas of OpenAPI cannot express: references, patterns, and the addresses of the info
-// object. It also records routes that are not declared by an operation of a path (doc.unserved).
-func (c *compiler) checkObjects(doc *document) {
-	refs := &references{root: doc.root, valid: map[string]bool{}}
-	doc.unserved = map[string]bool{}
-	c.walker(func(at []string, kind objectKind, object map[string]any) {
-		if target, ok := object["$ref"].(string); ok && !refs.resolves(target) {
-			c.fail(doc.file, pointer(at...)+"/$ref", "This reference leads nowhere. Correct it, or add what it names.")
-		}
-		switch kind {
-		case schemaObject:
-			c.checkPatterns(doc.file, at, object)
-		case infoObject:
-			c.checkInfo(doc.file, object)
-		case operationObject:
-			if _, isRoute := object[routeExtension]; isRoute && (at[0] != "paths" || !isOperation(at)) {
-				doc.unserved[pointer(at...)] = true
-			}
-		default:
-		}
-	}).walk(nil, documentObject, doc.root)
 }
 
 // checkInfo warns about addresses of the info object that are invalid. The gateway does not use them.
@@ -105,8 +81,11 @@ func isEmail(text string) bool {
 }
 
 // warnUnserved warns about routes of a document that no path has: those of webhooks and callbacks, and those of path
-// items in components that no path refers to.
+// items that no path refers to. doc is nil for a file that cannot be read.
 func (c *compiler) warnUnserved(doc *document) {
+	if doc == nil {
+		return
+	}
 	for at := range doc.unserved {
 		c.warn(doc.file, at+pointer(routeExtension), "This route has no effect: the gateway serves the operations of paths, "+
 			"and no path has this one. Refer to its path item in paths, or remove x-gateway-route.")
@@ -199,54 +178,4 @@ func (c *compiler) checkPart(file, at string, s *shape, root map[string]any) {
 		c.problems.add(p)
 	}
 	c.problems.omitted += partial.problems.omitted
-}
-
-// references checks the references of a document to its own parts.
-type references struct {
-	root  any
-	valid map[string]bool // whether a target exists, for the targets checked so far
-}
-
-// resolves reports whether a target exists. It accepts references to other documents
-// and named anchors without following them: the gateway does not need them.
-func (r *references) resolves(target string) bool {
-	path, local := strings.CutPrefix(target, "#/")
-	if !local {
-		return true
-	}
-	valid, checked := r.valid[path]
-	if !checked {
-		valid = exists(r.root, path)
-		r.valid[path] = valid
-	}
-	return valid
-}
-
-func exists(value any, path string) bool {
-	_, ok := lookup(value, path)
-	return ok
-}
-
-// lookup returns the value at a JSON pointer. path is the pointer without its first slash.
-func lookup(value any, path string) (any, bool) {
-	for token := range strings.SplitSeq(path, "/") {
-		token = unescapeToken(percentDecode(token))
-		switch v := value.(type) {
-		case map[string]any:
-			child, ok := v[token]
-			if !ok {
-				return nil, false
-			}
-			value = child
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil, false
-			}
-			value = v[i]
-		default:
-			return nil, false
-		}
-	}
-	return value, true
 }

@@ -35,24 +35,29 @@ func isMethod(member string) bool { return slices.Contains(methods[:], member) }
 // pathItem is the path item of a path, with the members of the path items that it refers to.
 type pathItem struct {
 	members map[string]any
-	// at is the pointer of the path. origins has the pointers of the path items that members come from, by member.
-	// It is nil if all of them come from the path itself.
+	// doc and at are the document and the pointer of the path. origins has the path items that members come from, by
+	// member. It is nil if all of them come from the path itself.
+	doc     *document
 	at      string
-	origins map[string]string
+	origins map[string]place
 }
 
-// pointerOf returns the pointer of a member.
-func (p *pathItem) pointerOf(member string) string {
+// placeOf returns the place of a member.
+func (p *pathItem) placeOf(member string) place {
+	out := place{p.doc, p.at, p.members[member]}
 	if origin, found := p.origins[member]; found {
-		return origin + pointer(member)
+		out.doc, out.at = origin.doc, origin.at
 	}
-	return p.at + pointer(member)
+	out.at += pointer(member)
+	return out
 }
 
 // declaredOperation is an operation of a path.
 type declaredOperation struct {
 	method string // as in requests
-	at     string // the pointer of the operation
+	// doc and at are the document and the pointer of the operation.
+	doc    *document
+	at     string
 	object map[string]any
 	// isRepeated is true for an operation that an earlier path refers to, or that another path declares.
 	isRepeated bool
@@ -65,73 +70,78 @@ func (p *pathItem) operations() []declaredOperation {
 	var out []declaredOperation
 	for _, member := range methods {
 		if object, ok := p.members[member].(map[string]any); ok {
-			out = append(out, declaredOperation{
-				method: strings.ToUpper(member), at: p.pointerOf(member), object: object,
-			})
+			at := p.placeOf(member)
+			out = append(out, declaredOperation{method: strings.ToUpper(member), doc: at.doc, at: at.at, object: object})
 		}
 	}
 	others, _ := p.members[additionalOperations].(map[string]any)
 	for _, method := range slices.Sorted(maps.Keys(others)) {
 		if object, ok := others[method].(map[string]any); ok {
+			at := p.placeOf(additionalOperations)
 			out = append(out, declaredOperation{
-				method: method, at: p.pointerOf(additionalOperations) + pointer(method), object: object, isAdditional: true,
+				method: method, doc: at.doc, at: at.at + pointer(method), object: object, isAdditional: true,
 			})
 		}
 	}
 	return out
 }
 
-// belongsToOtherPath reports whether the operation with a pointer is declared by another path.
-func (p *pathItem) belongsToOtherPath(at string) bool {
-	return strings.HasPrefix(at, "/paths/") && !strings.HasPrefix(at, p.at+"/")
+// belongsToOtherPath reports whether another path declares an operation.
+func (p *pathItem) belongsToOtherPath(operation declaredOperation) bool {
+	return IsRoutesFile(operation.doc.file) && strings.HasPrefix(operation.at, "/paths/") &&
+		(operation.doc != p.doc || !strings.HasPrefix(operation.at, p.at+"/"))
 }
 
-// readPathItem returns the path item of a path, and follows its references to other path items of the document. If both
-// sides have a member, the path item that refers to the other one takes precedence, and readPathItem warns about the
-// member. It reports a reference that it cannot follow.
-func (c *compiler) readPathItem(doc *document, at string, object map[string]any) *pathItem {
-	if _, refers := object["$ref"]; !refers {
-		return &pathItem{members: object, at: at}
+// readPathItem returns the path item of a path, and follows its references to other path items. If both sides have a
+// member, the path item that refers to the other one takes precedence, and readPathItem warns about the member. It
+// reports a reference that it cannot follow.
+func (c *compiler) readPathItem(item place) *pathItem {
+	if _, refers := item.object()["$ref"]; !refers {
+		return &pathItem{members: item.object(), doc: item.doc, at: item.at}
 	}
-	p := &pathItem{members: map[string]any{}, at: at, origins: map[string]string{}}
-	visited := []string{at}
+	p := &pathItem{members: map[string]any{}, doc: item.doc, at: item.at, origins: map[string]place{}}
+	visited := []string{item.id()}
 	for {
 		for _, member := range itemMembers() {
-			if _, has := object[member]; !has {
+			value, has := item.object()[member]
+			if !has {
 				continue
 			}
 			if _, exists := p.members[member]; exists {
-				c.warn(doc.file, p.pointerOf(member), "The path item that this one refers to also has %s. That member has no "+
-					"effect, because the one here takes precedence. Remove one of them.", quote(member))
-				delete(doc.unserved, at+pointer(member))
+				at := p.placeOf(member)
+				c.warn(at.doc.file, at.at, "The path item that this one refers to also has %s. That member has no effect, "+
+					"because the one here takes precedence. Remove one of them.", quote(member))
+				delete(item.doc.unserved, item.at+pointer(member))
 				continue
 			}
-			p.members[member], p.origins[member] = object[member], at
+			p.members[member], p.origins[member] = value, item
 		}
-		target, refers := object["$ref"].(string)
-		if !refers {
+		target := item.reference()
+		if target == "" {
 			return p // the path item is complete, or its $ref has an invalid type, which is already reported
 		}
-		next, problem := pathItemPointer(target)
+		next, problem := item.doc.resolve(target)
+		if next.doc == nil {
+			return p // checkObjects has reported it
+		}
+		problem = notPathItem(next)
 		switch {
 		case problem != "":
-		case slices.Contains(visited, next):
+		case slices.Contains(visited, next.id()):
 			problem = "This reference leads back to a path item that refers here. Write the operations into one of these path " +
 				"items."
 		case len(visited) > maxReferences:
 			problem = "This path item is behind more than 20 references. Refer to it directly."
 		}
 		if problem != "" {
-			c.fail(doc.file, at+"/$ref", "%s", problem)
+			c.fail(item.doc.file, item.at+"/$ref", "%s", problem)
 			return p
 		}
-		found, _ := lookup(doc.root, target[len("#/"):])
-		var ok bool
-		if object, ok = found.(map[string]any); !ok {
+		if next.object() == nil {
 			return p // already reported
 		}
-		at = next
-		visited = append(visited, at)
+		item = next
+		visited = append(visited, item.id())
 	}
 }
 
@@ -141,29 +151,18 @@ func itemMembers() []string {
 	return append(methods[:], additionalOperations, "parameters", "servers", "summary", "description", pathExtension)
 }
 
-// pathItemPointer returns the pointer of the path item that a reference refers to. If the reference cannot refer to a
-// path item, it returns what to do.
-func pathItemPointer(reference string) (at, problem string) {
-	const advice = "Refer to #/components/pathItems/NAME or to another path of this document."
-	path, isPointer := strings.CutPrefix(reference, "#/")
+// notPathItem returns what to do if a place in an OpenAPI document is not the place of a path item. It returns "" for a
+// place that can have one. Another file can have a path item at any place.
+func notPathItem(p place) string {
+	names := tokens(p.at)
 	switch {
-	case !strings.HasPrefix(reference, "#"):
-		return "", "This path item is in another file, and a build cannot follow references to files yet. Write its " +
-			"operations here, or under components.pathItems of this file."
-	case !isPointer:
-		return "", "This is no JSON pointer. " + advice
-	}
-	var names []string
-	for token := range strings.SplitSeq(path, "/") {
-		names = append(names, unescapeToken(percentDecode(token)))
-	}
-	switch {
+	case !IsRoutesFile(p.doc.file):
 	case len(names) == 2 && names[0] == "paths" && !strings.HasPrefix(names[1], "x-"):
 	case len(names) == 3 && names[0] == "components" && names[1] == "pathItems":
 	default:
-		return "", "This refers to no path item. " + advice
+		return "This refers to no path item. Refer to #/components/pathItems/NAME or to another path of this document."
 	}
-	return pointer(names...), ""
+	return ""
 }
 
 // isOperation reports whether the tokens of a pointer are those of an operation that a route can have: one of a path,
@@ -182,7 +181,8 @@ func isOperation(at []string) bool {
 
 // checkMethod reports a method of additionalOperations that the gateway does not serve, or that a path item has as a
 // member, such as get.
-func (c *compiler) checkMethod(file string, operation declaredOperation) {
+func (c *compiler) checkMethod(operation declaredOperation) {
+	file := operation.doc.file
 	member := strings.ToLower(operation.method)
 	switch {
 	case !operation.isAdditional:
@@ -194,12 +194,12 @@ func (c *compiler) checkMethod(file string, operation declaredOperation) {
 }
 
 // leaveOut warns about a path that no request can have, and records its operations, which are left out.
-func (c *compiler) leaveOut(file string, p *pathItem, known *declarations) {
-	c.warn(file, p.at, "This path is not served, because it has a query or a fragment: the path of a request has "+
+func (c *compiler) leaveOut(p *pathItem, known *declarations) {
+	c.warn(p.doc.file, p.at, "This path is not served, because it has a query or a fragment: the path of a request has "+
 		"neither. Write the path without it, and describe query parameters under parameters.")
 	for _, operation := range p.operations() {
 		if id, _ := operation.object["operationId"].(string); id != "" {
-			known.leftOut[Source{file, id}] = true
+			known.leftOut[Source{p.doc.file, id}] = true
 		}
 	}
 }
@@ -207,23 +207,26 @@ func (c *compiler) leaveOut(file string, p *pathItem, known *declarations) {
 // routeKey identifies a route. Several routes can have the same Source, because paths can refer to the same path item.
 type routeKey struct{ file, method, path string }
 
-func (r *Route) key() routeKey { return routeKey{r.Source.File, r.Method, r.Path} }
+func (r *Route) key() routeKey { return routeKey{r.file, r.Method, r.Path} }
 
 // declaration returns the path item and the operation that declare a route.
-func (c *compiler) declaration(route *Route) (item, operation map[string]any) {
+func (c *compiler) declaration(route *Route) (item *pathItem, operation place) {
 	if declared, found := c.referred[route.key()]; found {
-		return declared.item, declared.operation
+		return declared.item, place{declared.operation.doc, declared.operation.at, declared.operation.object}
 	}
-	at := tokens(route.Source.Pointer)
-	root, _ := c.docs[route.Source.File].root.(map[string]any)
+	doc, at := c.docs[route.file], tokens(route.Source.Pointer)
+	root, _ := doc.root.(map[string]any)
 	paths, _ := root["paths"].(map[string]any)
-	item, _ = paths[at[1]].(map[string]any)
-	operation = item
+	members, _ := paths[at[1]].(map[string]any)
+	declared := members
 	for _, name := range at[2:] {
-		operation, _ = operation[name].(map[string]any)
+		declared, _ = declared[name].(map[string]any)
 	}
-	return item, operation
+	return &pathItem{members: members, doc: doc, at: pointer(at[:2]...)}, place{doc, route.Source.Pointer, declared}
 }
 
 // referredOperation is an operation with the path item of the path that refers to it.
-type referredOperation struct{ item, operation map[string]any }
+type referredOperation struct {
+	item      *pathItem
+	operation declaredOperation
+}

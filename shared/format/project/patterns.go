@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 
 	"github.com/gatewright/gatewright/shared/format/regex"
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
@@ -38,7 +39,7 @@ func eachPattern(schema map[string]any, found func(text string, member ...string
 // every text there.
 func (c *compiler) warnUncheckedPatterns() {
 	reasons := map[string]string{}              // why a pattern is not checked, "" if it is, by pattern
-	unchecked := map[string]map[string]string{} // the reasons that are not "", by file and pattern
+	unchecked := map[string]map[string]string{} // the reasons that are not "", by routes file and pattern
 	for i := range c.artifact.Routes {
 		route := &c.artifact.Routes[i]
 		if route.MCPOperation == nil {
@@ -62,26 +63,38 @@ func (c *compiler) warnUncheckedPatterns() {
 					if reason == "" || c.stopped() {
 						return
 					}
-					if unchecked[route.Source.File] == nil {
-						unchecked[route.Source.File] = map[string]string{}
+					if unchecked[route.file] == nil {
+						unchecked[route.file] = map[string]string{}
 					}
-					unchecked[route.Source.File][text] = reason
+					unchecked[route.file][text] = reason
 				})
 			}).walk(nil, schemaObject, tree)
 		}
 	}
+	all := map[string]string{}
 	for file, reasons := range unchecked {
-		c.walker(func(at []string, kind objectKind, object map[string]any) {
-			if kind != schemaObject {
-				return
-			}
-			eachPattern(object, func(text string, member ...string) {
-				if reason := reasons[text]; reason != "" {
-					c.warn(file, pointer(at...)+pointer(member...), uncheckedPattern, reason)
-				}
-			})
-		}).walk(nil, documentObject, c.docs[file].root)
+		c.warnUncheckedIn(place{doc: c.docs[file], value: c.docs[file].root}, documentObject, reasons)
+		maps.Copy(all, reasons)
 	}
+	for _, p := range c.parts {
+		if len(all) > 0 && !p.isCovered {
+			c.warnUncheckedIn(p.place, p.kind, all)
+		}
+	}
+}
+
+// warnUncheckedIn warns about the patterns in a place for which there is a reason.
+func (c *compiler) warnUncheckedIn(p place, kind objectKind, reasons map[string]string) {
+	c.walker(func(at []string, kind objectKind, object map[string]any) {
+		if kind != schemaObject {
+			return
+		}
+		eachPattern(object, func(text string, member ...string) {
+			if reason := reasons[text]; reason != "" {
+				c.warn(p.doc.file, pointer(at...)+pointer(member...), uncheckedPattern, reason)
+			}
+		})
+	}).walk(tokens(p.at), kind, p.value)
 }
 
 // uncheckedPattern is the warning about a pattern that the gateway cannot evaluate, with its reason.

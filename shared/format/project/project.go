@@ -81,9 +81,13 @@ func (co *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifa
 			Env:       map[string]string{},
 		},
 		policies:      map[string]*policyUse{},
-		addedPolicies: map[Source]int{},
+		addedPolicies: map[routeKey]int{},
 		unreadable:    map[string]bool{},
 		docs:          map[string]*document{},
+		loaded:        map[string]*document{},
+		referredFiles: map[string]bool{},
+		checked:       map[visit]bool{},
+		partsByVisit:  map[visit]*part{},
 		offers:        map[routeKey]*offerBuilder{},
 		referred:      map[routeKey]referredOperation{},
 	}
@@ -128,16 +132,26 @@ type compiler struct {
 	// included, so that the routes that name them are not reported as well.
 	policies map[string]*policyUse
 	// addedPolicies counts the policies that the security schemes added to the beginning of a route's inbound policies,
-	// by the place that declares the route.
-	addedPolicies map[Source]int
+	// by route.
+	addedPolicies map[routeKey]int
 	// knownPolicies lists the names of policies, for messages about an unknown name.
 	knownPolicies func() string
 	// unreadable are the files that could not be read. The compiler
 	// does not report names as missing that such a file could define.
 	unreadable map[string]bool
-	// docs are the OpenAPI documents by file. servers are the routes that are MCP servers.
-	// offers has the builders of the MCP operations, by route.
-	docs    map[string]*document
+	// docs are the OpenAPI documents by file. loaded has these documents, the files to which references lead, and nil for
+	// files that cannot be read. referredFiles has the paths of all files to which references lead.
+	docs, loaded  map[string]*document
+	referredFiles map[string]bool
+	// checked has the objects that were checked because references lead to them. parts are the largest of them.
+	checked      map[visit]bool
+	parts        []*part
+	partsByVisit map[visit]*part
+	// extensions has the schemas of components that refer to a schema by allOf. The key identifies the schema. It is nil
+	// until isOpen is called. open has the results of isOpen.
+	extensions map[uintptr][]map[string]any
+	open       map[uintptr]bool
+	// servers are the routes that are MCP servers. offers has the builders of the MCP operations, by route.
 	servers []mcpServer
 	offers  map[routeKey]*offerBuilder
 	// names are the names of offered operations that have none in their mcp objects.
@@ -171,7 +185,7 @@ type policyUse struct {
 func (c *compiler) readRoutes() {
 	names := slices.Sorted(func(yield func(string) bool) {
 		for name := range maps.Keys(c.files) {
-			if isRoutesFile(name) && !yield(name) {
+			if IsRoutesFile(name) && !yield(name) {
 				return
 			}
 		}
@@ -183,7 +197,7 @@ func (c *compiler) readRoutes() {
 	}
 	known := newDeclarations()
 	for _, name := range names {
-		doc := c.parse(name, c.files[name])
+		doc := c.load(name)
 		if doc == nil {
 			continue
 		}
@@ -191,14 +205,25 @@ func (c *compiler) readRoutes() {
 		if c.checkOpenAPI(doc) {
 			c.docs[name], doc.security = doc, c.readSecurity(doc)
 			c.readPaths(doc, known)
-			c.warnUnserved(doc)
 		}
+	}
+	c.checkParts()
+	for _, doc := range c.loaded {
+		c.warnUnserved(doc)
 	}
 	c.readServers(known)
 	c.addDescriptions()
 	c.warnUncheckedPatterns()
-	clear(c.docs)
-	clear(c.referred)
+	for i := range c.artifact.Routes {
+		c.artifact.Routes[i].file = ""
+	}
+	c.forget()
+}
+
+// forget releases the documents, which take most of the memory of a build.
+func (c *compiler) forget() {
+	c.docs, c.loaded, c.referred, c.extensions, c.open = nil, nil, nil, nil, nil
+	c.checked, c.parts, c.partsByVisit = nil, nil, nil
 }
 
 // warnMisnamed warns about existing files that the compiler does not read although their names suggest it.

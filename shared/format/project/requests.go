@@ -13,25 +13,22 @@ import (
 // addDescriptions adds the descriptions of requests and responses to the routes whose policies validate them, and the
 // definitions that the descriptions refer to.
 func (c *compiler) addDescriptions() {
-	d := &definer{c: c, names: map[definitionKey]string{}, hidden: map[hiddenKey][]string{}, unchecked: map[string]string{}}
+	d := newDefiner(c)
 	for i := range c.artifact.Routes {
 		route := &c.artifact.Routes[i]
 		request, responses := c.validates(route)
-		if !request && !responses || c.docs[route.Source.File] == nil || c.stopped() {
+		if !request && !responses || c.docs[route.file] == nil || c.stopped() {
 			continue
 		}
-		item, operation := c.declaration(route)
-		b := &describer{
-			definer: d, c: c, doc: c.docs[route.Source.File], route: route, item: item, operation: operation,
-			at: route.Source.Pointer,
-		}
+		b := &describer{definer: d, route: route, isOpenAPI30: c.docs[route.file].isOpenAPI30()}
+		b.item, b.operation = c.declaration(route)
 		if request {
 			route.Request = b.request()
 		}
 		if responses {
 			route.Responses = b.responses()
 		}
-		if !c.addSize(route.Source.File, b.at, b.size) {
+		if !c.addSize(route.Source.File, route.Source.Pointer, b.size) {
 			return
 		}
 	}
@@ -50,53 +47,43 @@ func (c *compiler) validates(route *Route) (request, responses bool) {
 // describer builds the descriptions of one route.
 type describer struct {
 	*definer
-	c               *compiler
-	doc             *document
-	route           *Route
-	item, operation map[string]any
-	at              string
+	route       *Route
+	isOpenAPI30 bool
+	item        *pathItem
+	operation   place
 	// size is the estimated size of the encoding of the descriptions, in bytes.
 	size int
 }
 
-// warn adds a warning. at is a pointer in the file of the route.
-func (b *describer) warn(at, format string, args ...any) { b.c.warn(b.doc.file, at, format, args...) }
+// warn adds a warning about a place.
+func (b *describer) warn(p place, format string, args ...any) {
+	b.c.warn(p.doc.file, p.at, format, args...)
+}
 
-// deref returns a parameter, body, response or header, and the pointer of the place that describes it. It returns false
-// for a reference that it cannot follow, and warns about references to other documents.
-func (b *describer) deref(at string, value any) (object map[string]any, place string, found bool) {
-	place = at
-	for range maxReferences {
-		object = asObject(value)
-		target, isReference := object["$ref"].(string)
-		if !isReference {
-			return object, place, object != nil
-		}
-		path, isLocal := strings.CutPrefix(target, "#/")
-		if !isLocal {
-			b.warn(place+"/$ref", "This is not validated, because the gateway does not follow references to other documents. "+
-				"Write it under components of this document.")
-			return nil, place, false
-		}
-		if value, found = lookup(b.doc.root, path); !found {
-			return nil, place, false // already reported
-		}
-		place = "/" + path
+// member returns the place of a member of an object.
+func (p place) member(name string) place { return place{p.doc, p.at + pointer(name), p.object()[name]} }
+
+// context returns the context of schemas in requests or in responses.
+func (b *describer) context(hidden string) schemaContext { return schemaContext{hidden, b.isOpenAPI30} }
+
+// addSchema returns the encoding of the schema in a place, nil if there is none, and adds its size.
+func (b *describer) addSchema(hidden string, p place) json.RawMessage {
+	if p.value == nil {
+		return nil
 	}
-	return nil, place, false
+	out := b.schema(b.context(hidden), p)
+	b.size += len(out)
+	return out
 }
 
 // request returns the description of the route's requests.
 func (b *describer) request() *RequestDescription {
 	out := &RequestDescription{Parameters: b.parameters()}
-	if b.operation["requestBody"] == nil {
-		return out
+	if body, found := b.operation.member("requestBody").deref(); found {
+		out.Body = &BodyDescription{
+			Required: body.object()["required"] == true, Content: b.content(body, keywordReadOnly),
+		}
 	}
-	body, at, found := b.deref(b.at+"/requestBody", b.operation["requestBody"])
-	if !found {
-		return out
-	}
-	out.Body = &BodyDescription{Required: body["required"] == true, Content: b.content(at, body, keywordReadOnly)}
 	return out
 }
 
@@ -104,18 +91,15 @@ func (b *describer) request() *RequestDescription {
 // precedence over one of the path item.
 func (b *describer) parameters() []Parameter {
 	var out []Parameter
-	for _, level := range []struct {
-		object map[string]any
-		at     string
-	}{{b.item, b.itemPointer()}, {b.operation, b.at}} {
-		list, _ := level.object["parameters"].([]any)
+	for _, level := range []place{b.item.placeOf("parameters"), b.operation.member("parameters")} {
+		list, _ := level.value.([]any)
 		for i, entry := range list {
-			object, at, found := b.deref(level.at+"/parameters/"+strconv.Itoa(i), entry)
+			described, found := place{level.doc, level.at + "/" + strconv.Itoa(i), entry}.deref()
 			if !found {
 				continue
 			}
-			p, valid := b.parameter(at, object, ParameterLocation(text(orEmpty(object["in"]))), text(orEmpty(object["name"])),
-				keywordReadOnly)
+			in, name := text(orEmpty(described.object()["in"])), text(orEmpty(described.object()["name"]))
+			p, valid := b.parameter(described, ParameterLocation(in), name, keywordReadOnly)
 			if !valid {
 				continue
 			}
@@ -130,43 +114,27 @@ func (b *describer) parameters() []Parameter {
 	return out
 }
 
-// itemPointer returns the pointer of the path item that has the operation.
-func (b *describer) itemPointer() string {
-	names := tokens(b.at)
-	last := len(names) - 1
-	if last > 0 && names[last-1] == additionalOperations {
-		last--
-	}
-	return pointer(names[:last]...)
-}
-
 // parameter returns the description of a parameter or of a header. It returns false for a parameter that is ignored,
 // and warns about it.
-func (b *describer) parameter(
-	at string, object map[string]any, in ParameterLocation, name, hidden string,
-) (Parameter, bool) {
+func (b *describer) parameter(at place, in ParameterLocation, name, hidden string) (Parameter, bool) {
+	object := at.object()
 	p := Parameter{In: in, Name: name, Required: object["required"] == true, AllowEmpty: object["allowEmptyValue"] == true}
-	if in == PathParameter && !strings.Contains(b.route.Path, "{"+name+"}") && b.route.PathMode == OpenAPIPath {
+	switch {
+	case in == PathParameter && b.route.PathMode == OpenAPIPath && !slices.Contains(b.pathParameters(), name):
 		b.warn(at, "This parameter has no effect: the path has no {%s}. Correct its name or remove it.", printable(name))
 		return p, false
-	}
-	if in == HeaderParameter && slices.Contains(ignoredHeaders, strings.ToLower(name)) {
-		b.warn(at, "This parameter has no effect: OpenAPI describes the header %s elsewhere (content types of bodies, and "+
-			"security schemes). Remove the parameter.", printable(name))
+	case in == HeaderParameter && slices.Contains(ignoredHeaders, strings.ToLower(name)):
+		b.warn(at, "This parameter has no effect: OpenAPI describes the header %s elsewhere, by the media types of bodies or "+
+			"by security schemes. Remove the parameter.", printable(name))
 		return p, false
 	}
 	b.size += 100 + len(name)
-	context := schemaContext{doc: b.doc, keyword: hidden}
-	if content, has := object["content"].(map[string]any); has {
-		for _, mediaType := range slices.Sorted(maps.Keys(content)) {
-			media, mediaAt, _ := b.deref(at+"/content"+pointer(mediaType), content[mediaType])
-			p.ContentType = baseType(mediaType)
-			p.Schema = b.schema(context, mediaAt+"/schema", orTrue(media["schema"]))
-			p.Encoding = b.encodings(mediaAt, media, hidden)
-			b.size += len(p.Schema)
-			break // the schema of OpenAPI requires exactly one
-		}
-		return p, true
+	for _, mediaType := range slices.Sorted(maps.Keys(at.member("content").object())) {
+		media, _ := at.member("content").member(mediaType).deref()
+		p.ContentType = baseType(mediaType)
+		p.Schema = b.addSchema(hidden, media.member("schema"))
+		p.Encoding = b.encodings(media, hidden)
+		return p, true // the schema of OpenAPI requires exactly one media type
 	}
 	p.Style, _ = object["style"].(string)
 	if p.Style == "" {
@@ -176,22 +144,22 @@ func (b *describer) parameter(
 	if p.Explode, isSet = object["explode"].(bool); !isSet {
 		p.Explode = p.Style == StyleForm || p.Style == StyleCookie
 	}
-	p.Schema = b.schema(context, at+"/schema", orTrue(object["schema"]))
-	b.size += len(p.Schema)
+	p.Schema = b.addSchema(hidden, at.member("schema"))
 	return p, true
+}
+
+// pathParameters returns the names of the parameters in the path, which is no URL pattern.
+func (b *describer) pathParameters() []string {
+	var out []string
+	for _, expr := range parameter().FindAllString(b.route.Path, -1) {
+		out = append(out, strings.TrimSpace(expr[1:len(expr)-1]))
+	}
+	return out
 }
 
 // defaultStyles are the styles of parameters that name none.
 var defaultStyles = map[ParameterLocation]string{
 	PathParameter: StyleSimple, QueryParameter: StyleForm, HeaderParameter: StyleSimple, CookieParameter: StyleForm,
-}
-
-// orTrue returns a schema, or true for a schema that does not exist.
-func orTrue(schema any) any {
-	if schema == nil {
-		return true
-	}
-	return schema
 }
 
 // baseType returns a media type in lower case without parameters.
@@ -201,29 +169,29 @@ func baseType(mediaType string) string {
 }
 
 // content returns the media types of a body. Ranges stand behind the types that they include. Media types that differ
-// only in parameters become one, which allows the values of each of them. at is the pointer of the body.
-func (b *describer) content(at string, body map[string]any, hidden string) []MediaType {
-	content, _ := body["content"].(map[string]any)
+// only in parameters become one, which allows the values of each of them.
+func (b *describer) content(body place, hidden string) []MediaType {
+	content := body.member("content")
 	var out []MediaType
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		media, mediaAt, found := b.deref(at+"/content"+pointer(name), content[name])
+	for _, name := range slices.Sorted(maps.Keys(content.object())) {
+		media, found := content.member(name).deref()
 		if !found {
 			continue
 		}
-		m := MediaType{Type: baseType(name), Encoding: b.encodings(mediaAt, media, hidden)}
-		m.Schema = b.schema(schemaContext{doc: b.doc, keyword: hidden}, mediaAt+"/schema", orTrue(media["schema"]))
-		if m.Schema != nil && !isValidated(m.Type) {
-			b.warn(mediaAt+"/schema", "Bodies of the type %s are not checked with this schema: the gateway validates JSON, "+
+		m := MediaType{Type: baseType(name)}
+		if isValidated(m.Type) {
+			m.Schema, m.Encoding = b.addSchema(hidden, media.member("schema")), b.encodings(media, hidden)
+		} else if media.member("schema").value != nil {
+			b.warn(media.member("schema"), "Bodies of the type %s are not checked with this schema: the gateway validates JSON, "+
 				"forms and text. It accepts every body of this type.", printable(m.Type))
-			m.Schema = nil
 		}
-		b.size += 50 + len(m.Type) + len(m.Schema)
+		b.size += 50 + len(m.Type)
 		same := slices.IndexFunc(out, func(other MediaType) bool { return other.Type == m.Type })
 		if same < 0 {
 			out = append(out, m)
-			continue
+		} else {
+			out[same].Schema = anyOf(out[same].Schema, m.Schema)
 		}
-		out[same].Schema = anyOf(out[same].Schema, m.Schema)
 	}
 	slices.SortStableFunc(out, func(a, b MediaType) int {
 		return cmp.Compare(strings.Count(a.Type, "*"), strings.Count(b.Type, "*"))
@@ -249,13 +217,14 @@ func anyOf(a, b json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, `{"anyOf":[%s,%s]}`, a, b)
 }
 
-// encodings returns the encodings of the properties of a form. media is a media type object, and at its pointer.
-func (b *describer) encodings(at string, media map[string]any, hidden string) map[string]Encoding {
-	declared, _ := media["encoding"].(map[string]any)
+// encodings returns the encodings of the properties of a form.
+func (b *describer) encodings(media place, hidden string) map[string]Encoding {
+	declared := media.member("encoding")
 	var out map[string]Encoding
-	for _, name := range slices.Sorted(maps.Keys(declared)) {
-		object := asObject(declared[name])
-		e := Encoding{ContentType: text(orEmpty(object["contentType"]))}
+	for _, name := range slices.Sorted(maps.Keys(declared.object())) {
+		at := declared.member(name)
+		object := at.object()
+		e := Encoding{ContentType: text(orEmpty(object["contentType"])), Headers: b.headers(at.member("headers"), hidden)}
 		style, hasStyle := object["style"].(string)
 		explode, hasExplode := object["explode"].(bool)
 		_, hasReserved := object["allowReserved"]
@@ -264,8 +233,6 @@ func (b *describer) encodings(at string, media map[string]any, hidden string) ma
 			e.Style = cmp.Or(style, StyleForm)
 			e.Explode = explode || !hasExplode && e.Style == StyleForm
 		}
-		headers, _ := object["headers"].(map[string]any)
-		e.Headers = b.headers(at+"/encoding"+pointer(name, "headers"), headers, hidden)
 		if out == nil {
 			out = map[string]Encoding{}
 		}
@@ -275,18 +242,18 @@ func (b *describer) encodings(at string, media map[string]any, hidden string) ma
 	return out
 }
 
-// headers returns the descriptions of headers by name. at is the pointer of the object that has them.
-func (b *describer) headers(at string, named map[string]any, hidden string) []Parameter {
+// headers returns the descriptions of headers by name.
+func (b *describer) headers(named place, hidden string) []Parameter {
 	var out []Parameter
-	for _, name := range slices.Sorted(maps.Keys(named)) {
+	for _, name := range slices.Sorted(maps.Keys(named.object())) {
 		if strings.EqualFold(name, "content-type") {
 			continue // OpenAPI describes it by the media types
 		}
-		object, place, found := b.deref(at+pointer(name), named[name])
+		described, found := named.member(name).deref()
 		if !found {
 			continue
 		}
-		if p, valid := b.parameter(place, object, HeaderParameter, name, hidden); valid {
+		if p, valid := b.parameter(described, HeaderParameter, name, hidden); valid {
 			out = append(out, p)
 		}
 	}
@@ -295,20 +262,15 @@ func (b *describer) headers(at string, named map[string]any, hidden string) []Pa
 
 // responses returns the descriptions of the route's responses.
 func (b *describer) responses() ResponseDescription {
-	declared, _ := b.operation["responses"].(map[string]any)
+	declared := b.operation.member("responses")
 	out := ResponseDescription{}
-	for _, status := range slices.Sorted(maps.Keys(declared)) {
-		if strings.HasPrefix(status, "x-") {
+	for _, status := range slices.Sorted(maps.Keys(declared.object())) {
+		response, found := declared.member(status).deref()
+		if strings.HasPrefix(status, "x-") || !found {
 			continue
 		}
-		object, at, found := b.deref(b.at+"/responses"+pointer(status), declared[status])
-		if !found {
-			continue
-		}
-		headers, _ := object["headers"].(map[string]any)
 		out[strings.ReplaceAll(status, "xx", "XX")] = StatusDescription{
-			Headers: b.headers(at+"/headers", headers, keywordWriteOnly),
-			Content: b.content(at, object, keywordWriteOnly),
+			Headers: b.headers(response.member("headers"), keywordWriteOnly), Content: b.content(response, keywordWriteOnly),
 		}
 	}
 	return out

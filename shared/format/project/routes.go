@@ -29,6 +29,7 @@ var parameter = lazy.Regexp(`\{[^{}]*\}`)
 // declarations has the routes and operation IDs that were found so far, in all files.
 type declarations struct {
 	operations map[string]Source // by operation id
+	files      map[string]string // the routes files whose paths have the operations, by operation id
 	routes     map[string]Source // by method, path mode and shape of the path
 	sources    map[Source]bool   // the operations to which paths refer
 	// leftOut has the operations of paths that are left out, by file and id (in place of a pointer).
@@ -37,8 +38,8 @@ type declarations struct {
 
 func newDeclarations() *declarations {
 	return &declarations{
-		operations: map[string]Source{}, routes: map[string]Source{}, sources: map[Source]bool{},
-		leftOut: map[Source]bool{},
+		operations: map[string]Source{}, files: map[string]string{}, routes: map[string]Source{},
+		sources: map[Source]bool{}, leftOut: map[Source]bool{},
 	}
 }
 
@@ -55,10 +56,10 @@ func (c *compiler) readPaths(doc *document, known *declarations) {
 		if !ok || strings.HasPrefix(path, "x-") {
 			continue // a value that is not an object is already reported; x- begins an extension
 		}
-		p := c.readPathItem(doc, pointer("paths", path), item)
-		mode := c.pathMode(doc.file, p)
+		p := c.readPathItem(place{doc, pointer("paths", path), item})
+		mode := c.pathMode(p)
 		if mode == OpenAPIPath && strings.ContainsAny(path, "?#") {
-			c.leaveOut(doc.file, p, known)
+			c.leaveOut(p, known)
 			continue
 		}
 		c.checkPath(doc.file, p.at, path, mode)
@@ -68,19 +69,19 @@ func (c *compiler) readPaths(doc *document, known *declarations) {
 			}
 			if c.operations++; c.operations > maxOperations {
 				if c.operations == maxOperations+1 {
-					c.failBudget(doc.file, operation.at, "operations", int64(c.operations),
+					c.failBudget(operation.doc.file, operation.at, "operations", int64(c.operations),
 						"Reading ended here. Divide the project into several.")
 				}
 				return
 			}
-			c.checkMethod(doc.file, operation)
-			source := Source{File: doc.file, Pointer: operation.at}
-			operation.isRepeated = known.sources[source] || p.belongsToOtherPath(operation.at)
-			route := Route{Method: operation.method, Path: path, PathMode: mode, Source: source}
+			c.checkMethod(operation)
+			source := Source{File: operation.doc.file, Pointer: operation.at}
+			operation.isRepeated = known.sources[source] || p.belongsToOtherPath(operation)
+			route := Route{Method: operation.method, Path: path, PathMode: mode, Source: source, file: doc.file}
 			if p.origins != nil {
-				known.sources[source] = known.sources[source] || !p.belongsToOtherPath(operation.at)
-				c.referred[route.key()] = referredOperation{p.members, operation.object}
-				delete(doc.unserved, operation.at)
+				known.sources[source] = known.sources[source] || !p.belongsToOtherPath(operation)
+				c.referred[route.key()] = referredOperation{p, operation}
+				delete(operation.doc.unserved, operation.at)
 			}
 			c.readOperation(operation, route, known)
 		}
@@ -89,9 +90,10 @@ func (c *compiler) readPaths(doc *document, known *declarations) {
 
 // pathMode returns the mode of a path from its extension. It returns OpenAPIPath, the default, for an invalid
 // extension, and reports the mistakes.
-func (c *compiler) pathMode(file string, p *pathItem) PathMode {
+func (c *compiler) pathMode(p *pathItem) PathMode {
 	extension, has := p.members[pathExtension]
-	if !has || !check(&c.report, file, p.pointerOf(pathExtension), c.schemas.path, extension) {
+	at := p.placeOf(pathExtension)
+	if !has || !check(&c.report, at.doc.file, at.at, c.schemas.path, extension) {
 		return OpenAPIPath
 	}
 	object, _ := extension.(map[string]any)
@@ -151,6 +153,7 @@ func (c *compiler) readOperation(declared declaredOperation, route Route, known 
 				first.Pointer, first.File)
 		} else {
 			known.operations[route.OperationID] = route.Source
+			known.files[route.OperationID] = route.file
 		}
 	}
 	shadowed := c.checkShadowed(&route, known)
@@ -282,7 +285,7 @@ func (c *compiler) warnInbound() {
 		for i, name := range r.Inbound {
 			policies[i] = c.artifact.Policies[name]
 		}
-		added := c.addedPolicies[r.Source]
+		added := c.addedPolicies[r.key()]
 		for i, text := range c.catalog.WarnInbound(policies) {
 			at := r.Source.Pointer
 			if i >= added {

@@ -35,6 +35,19 @@ type shape struct {
 	// negation is the schema {"not": schema}. A value that violates
 	// schema is valid for negation, so validating it creates no errors.
 	negation *jsonschema.Schema
+	// parts has the shapes of the objects of OpenAPI, by the members of components that have such objects. It is nil for
+	// other schemas.
+	parts map[string]*shape
+}
+
+// partDefinitions are the definitions of objects in the schemas of OpenAPI, by the members of components that have such
+// objects: in the schema of OpenAPI 3.0, and in those of later versions.
+var partDefinitions = map[string][2]string{
+	"schemas": {"Schema", "schema"}, "responses": {"Response", "response"}, "parameters": {"Parameter", "parameter"},
+	"examples": {"Example", "example"}, "requestBodies": {"RequestBody", "request-body"},
+	"headers": {"Header", "header"}, "securitySchemes": {"SecurityScheme", "security-scheme"},
+	"links": {"Link", "link"}, "callbacks": {"Callback", "callbacks"}, "pathItems": {"PathItem", "path-item"},
+	"mediaTypes": {"MediaType", "media-type"},
 }
 
 // matches reports whether a value has the shape. It needs time but hardly any memory.
@@ -107,6 +120,11 @@ func loadSchemas() (*schemas, error) {
 		if *dst, err = newShape(c, url); err != nil {
 			return nil, fmt.Errorf("compile schema %s: %w", name, err)
 		}
+		if strings.HasPrefix(name, "openapi") {
+			if (*dst).parts, err = newParts(c, url, name == "openapi-3.0.json"); err != nil {
+				return nil, fmt.Errorf("compile schema %s: %w", name, err)
+			}
+		}
 	}
 	return s, nil
 }
@@ -130,6 +148,22 @@ func removeFormats(schema any) {
 	}
 }
 
+// newParts returns the shapes of the objects of a version of OpenAPI.
+func newParts(c *jsonschema.Compiler, url string, is30 bool) (map[string]*shape, error) {
+	out := map[string]*shape{}
+	for member, names := range partDefinitions {
+		fragment := "#/$defs/" + names[1]
+		if is30 {
+			fragment = "#/definitions/" + names[0]
+		}
+		var err error
+		if out[member], err = newShape(c, url+fragment); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 func newShape(c *jsonschema.Compiler, url string) (*shape, error) {
 	s := &shape{}
 	var err error
@@ -137,10 +171,11 @@ func newShape(c *jsonschema.Compiler, url string) (*shape, error) {
 		return nil, err
 	}
 	negation := map[string]any{"not": map[string]any{"$ref": url}}
-	if err = c.AddResource("not-"+url, negation); err != nil {
+	negationURL := "not-" + strings.ReplaceAll(url, "#", "") // the URL of a resource has no fragment
+	if err = c.AddResource(negationURL, negation); err != nil {
 		return nil, err
 	}
-	s.negation, err = c.Compile("not-" + url)
+	s.negation, err = c.Compile(negationURL)
 	return s, err
 }
 

@@ -63,10 +63,11 @@ func (c *compiler) readSecurity(doc *document) *security {
 	components, _ := root["components"].(map[string]any)
 	schemes, _ := components["securitySchemes"].(map[string]any)
 	for name, value := range schemes {
-		object, ok := dereference(doc.root, value)
+		found, ok := place{doc, pointer("components", "securitySchemes", name), value}.deref()
 		if !ok {
-			continue // references already reported it
+			continue // already reported
 		}
+		object := found.object()
 		scheme := SecurityScheme{}
 		for member, field := range map[string]*string{
 			"type": &scheme.Type, "in": &scheme.In, "name": &scheme.Name,
@@ -76,7 +77,7 @@ func (c *compiler) readSecurity(doc *document) *security {
 		}
 		scheme.HTTPScheme = strings.ToLower(scheme.HTTPScheme)
 		var valid bool
-		scheme.Policy, valid = c.schemePolicy(doc.file, pointer("components", "securitySchemes", name), object)
+		scheme.Policy, valid = c.schemePolicy(found.doc.file, found.at, object)
 		scheme.hasInvalidPolicy = !valid
 		s.schemes[name] = scheme
 	}
@@ -107,31 +108,6 @@ func (c *compiler) schemePolicy(file, at string, scheme map[string]any) (name st
 	return "", false
 }
 
-// dereference returns the object that value is, or that it refers to within the document.
-func dereference(root, value any) (map[string]any, bool) {
-	for range maxReferences {
-		object, ok := value.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		target, isReference := object["$ref"].(string)
-		if !isReference {
-			return object, true
-		}
-		path, isLocal := strings.CutPrefix(target, "#/")
-		if !isLocal {
-			return nil, false
-		}
-		if value, ok = lookup(root, path); !ok {
-			return nil, false
-		}
-	}
-	return nil, false
-}
-
-// maxReferences is the maximum number of references that dereference follows for one value.
-const maxReferences = 20
-
 // alternatives returns the alternatives of a member "security". It returns nil if the member does not exist. A list
 // without entries requires nothing, like a list with an empty alternative.
 func alternatives(value any) []alternative {
@@ -161,7 +137,7 @@ func alternatives(value any) []alternative {
 // operation whose route does not implement all schemes of at least one alternative: as an error if the setting
 // "security" is "enforced", and otherwise as a warning.
 func (c *compiler) applySecurity(operation map[string]any, route *Route) {
-	s := c.docs[route.Source.File].security
+	s := c.docs[route.file].security
 	at, required := route.Source.Pointer, s.required
 	if own := alternatives(operation["security"]); own != nil {
 		at, required = at+"/security", own
@@ -238,7 +214,7 @@ func (c *compiler) addSchemePolicies(s *security, a alternative, route *Route) b
 		added = append(added, policy)
 	}
 	route.Inbound = append(added, route.Inbound...)
-	c.addedPolicies[route.Source] = len(added)
+	c.addedPolicies[route.key()] = len(added)
 	return true
 }
 

@@ -43,42 +43,44 @@ type subtype struct {
 // another schema of components extends the schema by allOf, directly or through others. The name of such a
 // schema is a value of the discriminator's property (OpenAPI 3.1, "Discriminator Object").
 func (d *document) isOpen(object, mapping map[string]any) bool {
-	id := identity(object)
-	if open, known := d.open[id]; known {
+	c, id := d.compiler, identity(object)
+	if open, known := c.open[id]; known {
 		return open
 	}
-	if d.open == nil {
-		d.open = map[uintptr]bool{}
-		d.readExtensions()
+	if c.open == nil {
+		c.open = map[uintptr]bool{}
+		c.readExtensions()
 	}
-	d.open[id] = false
+	c.open[id] = false
 	seen := map[uintptr]bool{id: true}
 	mapped := map[uintptr]bool{}
 	for _, value := range mapping {
-		target, _ := dereference(d.root, map[string]any{"$ref": mappedReference(value)})
-		mapped[identity(target)] = true
+		reference := map[string]any{"$ref": d.mappedReference(value)}
+		target, _ := place{doc: d, value: reference}.deref()
+		mapped[identity(target.object())] = true
 	}
-	schemas := slices.Clone(d.extensions[id])
-	for len(schemas) > 0 && !d.open[id] {
+	schemas := slices.Clone(c.extensions[id])
+	for len(schemas) > 0 && !c.open[id] {
 		next := schemas[0]
 		schemas = schemas[1:]
 		if nextID := identity(next); !seen[nextID] {
 			seen[nextID] = true
-			d.open[id] = !mapped[nextID]
-			schemas = append(schemas, d.extensions[nextID]...)
+			c.open[id] = !mapped[nextID]
+			schemas = append(schemas, c.extensions[nextID]...)
 		}
 	}
-	return d.open[id]
+	return c.open[id]
 }
 
-// readExtensions sets d.extensions.
-func (d *document) readExtensions() {
-	d.extensions = map[uintptr][]map[string]any{}
-	schemas, _ := lookup(d.root, "components/schemas")
-	named, _ := schemas.(map[string]any)
-	for _, schema := range named {
-		object, _ := schema.(map[string]any)
-		d.addExtensions(object, object)
+// readExtensions sets c.extensions to the extensions in all documents that were read.
+func (c *compiler) readExtensions() {
+	c.extensions = map[uintptr][]map[string]any{}
+	for _, doc := range c.loadedDocuments() {
+		schemas, _ := doc.resolve("#/components/schemas")
+		for _, schema := range schemas.object() {
+			object, _ := schema.(map[string]any)
+			doc.addExtensions(object, object)
+		}
 	}
 }
 
@@ -92,8 +94,9 @@ func (d *document) addExtensions(schema, part map[string]any) {
 			d.addExtensions(schema, object)
 			continue
 		}
-		if base, found := dereference(d.root, object); found {
-			d.extensions[identity(base)] = append(d.extensions[identity(base)], schema)
+		if base, found := (place{doc: d, value: object}).deref(); found {
+			id := identity(base.object())
+			d.compiler.extensions[id] = append(d.compiler.extensions[id], schema)
 		}
 	}
 }
@@ -101,13 +104,18 @@ func (d *document) addExtensions(schema, part map[string]any) {
 // identity returns a number that identifies an object of a document's tree.
 func identity(object map[string]any) uintptr { return reflect.ValueOf(object).Pointer() }
 
-// mappedReference returns the reference to the schema that a value of a mapping names.
-func mappedReference(value any) string {
+// mappedReference returns the reference to the schema that a value of a mapping names. A value without the characters
+// of references is the name of a schema, and so is a value that is such a name although it looks like a reference.
+func (d *document) mappedReference(value any) string {
 	target, _ := value.(string)
+	name := "#" + pointer("components", "schemas", target)
 	if strings.HasPrefix(target, "#/") {
 		return target
 	}
-	return "#" + pointer("components", "schemas", target) // a name of a schema
+	if found, _ := d.resolve(name); found.doc == nil && (strings.ContainsAny(target, "#/") || mayBeReferred(target)) {
+		return target
+	}
+	return name
 }
 
 // mappingBytesPerUnit is the number of bytes in the targets of a mapping that cost one byte of the budget: resolving
@@ -137,8 +145,8 @@ func (in *inliner) subtypes(object map[string]any) (property string, all []subty
 	}
 	indexes := map[string]int{} // the indexes of all by their targets
 	for _, name := range in.doc.mappingNames(mapping) {
-		target := mappedReference(mapping[name])
-		if _, found := lookup(in.doc.root, strings.TrimPrefix(target, "#/")); !found {
+		target := in.doc.mappedReference(mapping[name])
+		if found, _ := in.doc.resolve(target); found.doc == nil {
 			in.unmapped = true
 			continue
 		}

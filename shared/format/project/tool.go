@@ -1,6 +1,7 @@
 package project
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,12 +15,13 @@ import (
 type offerBuilder struct {
 	c   *compiler
 	doc *document
-	// route is the offered route. at is the pointer of its operation.
-	// item is the path object that contains the operation.
-	route           *Route
-	at              string
-	item, operation map[string]any
-	isOpenAPI30     bool
+	// route is the offered route. at is the pointer of its operation, which is in doc.
+	// item is the path item that contains the operation.
+	route       *Route
+	at          string
+	item        *pathItem
+	operation   map[string]any
+	isOpenAPI30 bool
 
 	offer MCPOperation
 	// arguments are the arguments in the order of the document, before they are named.
@@ -51,26 +53,26 @@ func (b *offerBuilder) warn(pointer, text string) {
 
 // inlineSchema returns a schema without references. excluded is as in inliner. If
 // the schema has a mistake, it reports the mistake at pointer and returns false.
-func (b *offerBuilder) inlineSchema(pointer string, value any, excluded string) (any, bool) {
-	return b.inlineWith(pointer, value, inliner{excluded: excluded})
+func (b *offerBuilder) inlineSchema(pointer string, schema place, excluded string) (any, bool) {
+	return b.inlineWith(pointer, schema, inliner{excluded: excluded})
 }
 
 // inlineBaseType is inlineSchema for a schema that must stay one object: it returns the base
 // type of a schema with subtypes. The schemas within it are offered with their subtypes.
-func (b *offerBuilder) inlineBaseType(pointer string, value any, excluded string) (any, bool) {
-	return b.inlineWith(pointer, value, inliner{excluded: excluded, isBase: true})
+func (b *offerBuilder) inlineBaseType(pointer string, schema place, excluded string) (any, bool) {
+	return b.inlineWith(pointer, schema, inliner{excluded: excluded, isBase: true})
 }
 
 // inlineWith returns a schema without references. in has the settings that differ between uses.
-func (b *offerBuilder) inlineWith(pointer string, value any, in inliner) (any, bool) {
-	in.doc, in.isOpenAPI30, in.remaining = b.doc, b.isOpenAPI30, b.remaining
+func (b *offerBuilder) inlineWith(pointer string, schema place, in inliner) (any, bool) {
+	in.doc, in.isOpenAPI30, in.remaining = schema.doc, b.isOpenAPI30, b.remaining
 	whole := in
-	out, err := whole.inline(value)
+	out, err := whole.inline(schema.value)
 	if err != nil && whole.expanded {
 		// The schema has too many subtypes. Its base type alone can fit.
 		base := in
 		base.baseOnly = true
-		if out, err = base.inline(value); err == nil {
+		if out, err = base.inline(schema.value); err == nil {
 			b.warn(pointer, "The subtypes of a schema here are left out of what an MCP server offers, because it would be "+
 				"too large with them: only the base type is described. Refer to fewer schemas to include them.")
 			base.truncated, base.unmapped = base.truncated || whole.truncated, whole.unmapped
@@ -79,6 +81,10 @@ func (b *offerBuilder) inlineWith(pointer string, value any, in inliner) (any, b
 	}
 	b.remaining = whole.remaining
 	if err != nil {
+		if e, ok := errors.AsType[*schemaError](err); ok && e.isReference && b.c.checksReferences() {
+			b.valid = false
+			return nil, false
+		}
 		text := err.Error()
 		if whole.remaining < 0 {
 			text += b.budgetAdvice
@@ -98,25 +104,25 @@ func (b *offerBuilder) inlineWith(pointer string, value any, in inliner) (any, b
 	return out, true
 }
 
-// deref returns a parameter, body or response. If value is a reference, deref follows it. It reports a reference that
-// it cannot follow. It returns false for such a reference, and for a value that is not an object.
-func (b *offerBuilder) deref(pointer string, value any) (map[string]any, bool) {
+// deref returns a parameter, body or response. If the value is a reference, deref follows it. It reports a reference
+// that it cannot follow. It returns false for such a reference, and for a value that is not an object.
+func (b *offerBuilder) deref(pointer string, p place) (place, bool) {
 	for range 8 {
-		object, _ := value.(map[string]any)
-		target, isRef := object["$ref"].(string)
-		if !isRef {
-			return object, object != nil
+		target := p.reference()
+		if target == "" {
+			return p, p.object() != nil
 		}
-		path, local := strings.CutPrefix(target, "#/")
-		var found bool
-		if value, found = lookup(b.doc.root, path); !local || !found {
-			b.fail(pointer, "An MCP server has to know what stands here, and the reference leads out of this document. Write "+
-				"it under components.")
-			return nil, false
+		if p, _ = p.doc.resolve(target); p.doc == nil {
+			b.valid = false
+			if !b.c.checksReferences() {
+				b.fail(pointer, "An MCP server has to know what stands here, and the reference cannot be followed. Write it "+
+					"under components.")
+			}
+			return place{}, false
 		}
 	}
 	b.fail(pointer, "These references lead to one another and nowhere else. Write what they are meant to name.")
-	return nil, false
+	return place{}, false
 }
 
 // addArguments adds the arguments for the parameters and the body of the operation.
@@ -124,32 +130,33 @@ func (b *offerBuilder) addArguments() {
 	b.properties, b.additional, b.remaining = map[string]any{}, false, maxToolBytes
 	type parameterEntry struct {
 		pointer string
-		object  map[string]any
+		place   place
 	}
 	var all []parameterEntry
 	indexes := map[string]int{}
+	const member = "parameters"
 	for _, level := range []struct {
-		object  map[string]any
+		list    place
 		pointer string
-	}{{b.item, "/../parameters"}, {b.operation, "/parameters"}} {
-		list, _ := level.object["parameters"].([]any)
+	}{{b.item.placeOf(member), "/../parameters"}, {place{doc: b.doc, value: b.operation[member]}, "/parameters"}} {
+		list, _ := level.list.value.([]any)
 		for i, entry := range list {
 			at := fmt.Sprintf("%s/%d", level.pointer, i)
-			object, ok := b.deref(b.relativePointer(at), entry)
+			found, ok := b.deref(b.relativePointer(at), place{doc: level.list.doc, value: entry})
 			if !ok {
 				continue
 			}
-			key := text(object["in"]) + " " + text(object["name"])
+			key := text(found.object()["in"]) + " " + text(found.object()["name"])
 			if index, overridden := indexes[key]; overridden { // an operation's parameter overrides the path's parameter
-				all[index] = parameterEntry{at, object}
+				all[index] = parameterEntry{at, found}
 				continue
 			}
 			indexes[key] = len(all)
-			all = append(all, parameterEntry{at, object})
+			all = append(all, parameterEntry{at, found})
 		}
 	}
 	for _, p := range all {
-		b.addParameter(b.relativePointer(p.pointer), p.object)
+		b.addParameter(b.relativePointer(p.pointer), p.place)
 	}
 	b.completePathParameters()
 	b.addBody()
@@ -169,7 +176,8 @@ func (b *offerBuilder) relativePointer(pointer string) string {
 var ignoredHeaders = []string{"accept", "content-type", "authorization"}
 
 // addParameter adds the argument for one parameter, unless it is a cookie or one of ignoredHeaders.
-func (b *offerBuilder) addParameter(at string, p map[string]any) {
+func (b *offerBuilder) addParameter(at string, found place) {
+	p := found.object()
 	name, in := text(p["name"]), text(p["in"])
 	switch {
 	case in == "cookie", in == "header" && slices.Contains(ignoredHeaders, strings.ToLower(name)):
@@ -182,21 +190,21 @@ func (b *offerBuilder) addParameter(at string, p map[string]any) {
 		return // already reported by the OpenAPI schema
 	}
 	argument := Argument{Location: ArgumentLocation(in), Target: name, Required: p["required"] == true || in == "path"}
-	schema, pointer := p["schema"], at+"/schema"
+	schema, pointer := place{doc: found.doc, value: p["schema"]}, at+"/schema"
 	if content, ok := p["content"].(map[string]any); ok {
 		mediaType := jsonContent(content)
-		media, _ := dereference(b.doc.root, content[mediaType])
 		if mediaType == "" {
 			b.fail(at+"/content", "An MCP server can send this parameter as JSON alone. Describe it as application/json, or "+
 				"by a schema.")
 			return
 		}
-		schema, pointer, argument.Style = media["schema"], at+"/content"+escapedPointer(mediaType)+"/schema", StyleJSON
+		schema, pointer = mediaSchema(found.doc, content[mediaType]), at+"/content"+escapedPointer(mediaType)+"/schema"
+		argument.Style = StyleJSON
 	} else if !b.setStyle(at, &argument, p) {
 		return
 	}
-	if schema == nil {
-		schema = map[string]any{}
+	if schema.value == nil {
+		schema.value = map[string]any{}
 	}
 	inlined, ok := b.inlineSchema(pointer, schema, "readOnly")
 	if !ok {
@@ -262,10 +270,11 @@ func (b *offerBuilder) addBody() {
 		b.warn(at, "This body has no effect: a TRACE request has none. Remove it, or use another method.")
 		return
 	}
-	request, ok := b.deref(at, b.operation["requestBody"])
+	found, ok := b.deref(at, place{doc: b.doc, value: b.operation["requestBody"]})
 	if !ok {
 		return
 	}
+	request := found.object()
 	content, _ := request["content"].(map[string]any)
 	mediaType, kind := bodyContent(content)
 	if kind == "" {
@@ -273,17 +282,17 @@ func (b *offerBuilder) addBody() {
 		return
 	}
 	b.offer.Body, b.offer.ContentType = kind, mediaType
-	media, _ := dereference(b.doc.root, content[mediaType])
 	if strings.Contains(mediaType, "*") {
 		b.offer.ContentType = "application/json"
 	}
 	pointer := at + "/content" + escapedPointer(mediaType) + "/schema"
-	schema := media["schema"]
-	if schema == nil {
-		schema = map[string]any{}
+	schema := mediaSchema(found.doc, content[mediaType])
+	if schema.value == nil {
+		any := map[string]any{}
 		if kind == BodyText {
-			schema = map[string]any{"type": "string"}
+			any["type"] = "string"
 		}
+		schema.value = any
 	}
 	inline := b.inlineSchema
 	if kind == BodyForm {
@@ -408,18 +417,18 @@ func (b *offerBuilder) outputSchema() any {
 			continue
 		}
 		at := "/responses/" + status
-		response, ok := b.deref(at, responses[status])
+		response, ok := b.deref(at, place{doc: b.doc, value: responses[status]})
 		if !ok {
 			return nil
 		}
-		content, _ := response["content"].(map[string]any)
+		content, _ := response.object()["content"].(map[string]any)
 		mediaType := jsonContent(content)
-		media, _ := dereference(b.doc.root, content[mediaType])
-		if media["schema"] == nil || !b.mayBeObject(media["schema"]) {
+		media := mediaSchema(response.doc, content[mediaType])
+		if media.value == nil || !mayBeObject(media) {
 			return nil
 		}
 		b.remaining = maxToolBytes
-		inlined, ok := b.inlineBaseType(at+"/content"+escapedPointer(mediaType)+"/schema", media["schema"], "writeOnly")
+		inlined, ok := b.inlineBaseType(at+"/content"+escapedPointer(mediaType)+"/schema", media, "writeOnly")
 		if !ok {
 			return nil
 		}
@@ -437,16 +446,27 @@ func (b *offerBuilder) outputSchema() any {
 
 // mayBeObject reports whether a schema can describe an object.
 // The check makes it unnecessary to inline the schemas of lists.
-func (b *offerBuilder) mayBeObject(value any) bool {
+func mayBeObject(schema place) bool {
 	for range 8 {
-		object, _ := value.(map[string]any)
-		target, isRef := object["$ref"].(string)
-		if !isRef {
-			return object["type"] == nil || object["type"] == any("object")
+		target := schema.reference()
+		if target == "" {
+			kind := schema.object()["type"]
+			return kind == nil || kind == any("object")
 		}
-		value, _ = lookup(b.doc.root, strings.TrimPrefix(target, "#/"))
+		if schema, _ = schema.doc.resolve(target); schema.doc == nil {
+			return true
+		}
 	}
 	return true
+}
+
+// mediaSchema returns the schema of a media type, which can be a reference. The value is nil if there is none.
+func mediaSchema(doc *document, media any) place {
+	found, ok := place{doc: doc, value: media}.deref()
+	if !ok {
+		return place{doc: doc}
+	}
+	return place{doc: found.doc, value: found.object()["schema"]}
 }
 
 // escapedPointer is the function pointer, for functions with a local variable of that name.

@@ -136,6 +136,8 @@ func schemaMember(name string) memberKind {
 type walker struct {
 	// visit is called for each object, with the tokens of its pointer. It must not keep them.
 	visit func(at []string, kind objectKind, object map[string]any)
+	// skip, if not nil, is called before visit. The walk leaves out the objects for which it returns true.
+	skip func(kind objectKind, object map[string]any) bool
 	// isStopped ends the walk when it returns true.
 	isStopped func() bool
 }
@@ -152,6 +154,9 @@ func (w *walker) walk(at []string, kind objectKind, value any) {
 	}
 	switch v := value.(type) {
 	case map[string]any:
+		if w.skip != nil && w.skip(kind, v) {
+			return
+		}
 		w.visit(at, kind, v)
 		at = append(at, "")
 		for name, child := range v {

@@ -1,0 +1,79 @@
+package project
+
+import (
+	"io"
+	"path"
+	"slices"
+	"strings"
+)
+
+// This file decides which files of an archive Unpack keeps because references can lead to them.
+
+// mayBeReferred reports whether references can lead to a file of this name.
+func mayBeReferred(name string) bool {
+	switch path.Ext(name) {
+	case ".json", ".yaml", ".yml":
+		return true
+	}
+	return false
+}
+
+// referredRanks is the number of results of referredRank.
+const referredRanks = 3
+
+// referredRank returns the rank of a file to which references can lead. Files with a higher rank are left out first.
+func referredRank(name string) int {
+	switch {
+	case slices.Contains(strings.Split(name, "/"), "node_modules"):
+		return 2
+	case !strings.HasPrefix(name, "config/"):
+		return 1
+	}
+	return 0
+}
+
+// readReferred keeps the content of a file to which references can lead, if it is within the limits.
+func (u *unpacker) readReferred(name string, size int64, content io.Reader) error {
+	u.files[name] = nil
+	if size > u.limits.FileBytes {
+		return nil
+	}
+	rank := referredRank(name)
+	u.referredBytes[rank] += size
+	u.dropReferred()
+	if u.keptRanks <= rank {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(content, size))
+	if err != nil {
+		return err
+	}
+	u.files[name] = data
+	return nil
+}
+
+// firstDropped returns the lowest rank of files that are left out, because they exceed ConfigBytes together with the
+// configuration and the files of lower ranks. It depends only on the files so far, and not on their order.
+func (u *unpacker) firstDropped() int {
+	total := u.configBytes
+	for rank, bytes := range u.referredBytes {
+		if total += bytes; total > u.limits.ConfigBytes {
+			return rank
+		}
+	}
+	return referredRanks
+}
+
+// dropReferred releases the content of the files that are left out.
+func (u *unpacker) dropReferred() {
+	first := u.firstDropped()
+	if first >= u.keptRanks {
+		return
+	}
+	u.keptRanks = first
+	for name := range u.files {
+		if !isConfiguration(name) && referredRank(name) >= first {
+			u.files[name] = nil
+		}
+	}
+}
