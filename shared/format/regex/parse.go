@@ -243,7 +243,7 @@ func (p *parser) atom() piece {
 			p.fail(begin, "nothing to repeat")
 		}
 		p.at = begin + 1
-		return piece{kind: character, text: literal(r)}
+		fallthrough
 	default:
 		if p.checkOnly {
 			return piece{kind: character}
