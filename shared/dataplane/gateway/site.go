@@ -12,8 +12,8 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/router"
-	"github.com/gatewright/gatewright/shared/format/openapi"
 	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/format/schema"
 )
 
 // site is an artifact that is ready to serve, or the reason why it can't be served.
@@ -65,7 +65,7 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 	deps.handler.Variables, deps.handler.Certificates = a.Variables, a.Certificates
 	deps.policy.Identity, deps.policy.Buckets = a.Identity, a.Buckets
 	b := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s,
-		definitions: openapi.NewDefinitions(a.Definitions)}
+		definitions: schema.NewDefinitions(a.Definitions)}
 	s.routes = make([]siteRoute, len(a.Routes))
 	for i := range a.Routes {
 		b.addRoute(i)
@@ -83,7 +83,7 @@ type siteBuilder struct {
 	cors           map[string]*cors
 	site           *site
 	servers        []mcpServer
-	definitions    *openapi.Definitions
+	definitions    *schema.Definitions
 	budgetReported bool // whether it was reported that all URL patterns together exceed the budget
 }
 
@@ -161,7 +161,7 @@ func (b *siteBuilder) addDescription(r *project.Route, out *siteRoute) {
 		b.report(r, extensionPointer+"/policies/inbound", "Move %q behind the policies that identify the user: the gateway "+
 			"must not keep and check bodies of requests that these policies refuse.", inbound[i].Name)
 	}
-	out.Description = b.definitions.Operation(r.Request, r.Responses)
+	out.Description = pipeline.NewDescription(b.definitions, r)
 	if b.deps.compileDescriptions {
 		if err := out.Description.Compile(); err != nil {
 			b.report(r, "", "Correct the description of this operation: %v.", err)

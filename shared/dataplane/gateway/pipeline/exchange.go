@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -134,6 +135,11 @@ func (e *Exchange) Inner() *Exchange {
 	return inner
 }
 
+// HasBody reports whether the request has a body, which can turn out to be empty.
+func (e *Exchange) HasBody() bool {
+	return e.bodyFunc != nil || e.Body != nil && e.Body != http.NoBody && e.ContentLength != 0
+}
+
 // Param returns the unescaped value of a path parameter, "" for an unknown one.
 func (e *Exchange) Param(name string) string { return e.Params.Value(name) }
 
@@ -230,10 +236,14 @@ func (e *Exchange) Problem(status int, detail string) *http.Response {
 }
 
 // Invalid returns the response to a request that does not match the description of its route.
-func (e *Exchange) Invalid(violations []openapi.Violation) *http.Response {
-	document := problem.New(http.StatusBadRequest, "The request does not match the description of the API. Correct what "+
-		"errors lists, and send it again.")
-	document.Errors = violations
+func (e *Exchange) Invalid(r openapi.Report) *http.Response {
+	detail := "The request does not match the description of the API. Correct what errors lists, and send it again."
+	if r.More {
+		detail = fmt.Sprintf("The request does not match the description of the API. Correct what errors lists, and what else "+
+			"is wrong: only %d errors are listed.", len(r.Violations))
+	}
+	document := problem.New(http.StatusBadRequest, detail)
+	document.Errors = r.Violations
 	return e.respond(document)
 }
 

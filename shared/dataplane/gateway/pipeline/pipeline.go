@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/gatewright/gatewright/shared/format/openapi"
 )
 
 // Inbound is a policy that runs before the handler.
@@ -69,7 +67,7 @@ type Route struct {
 	Handler  Handler
 	Outbound []Outbound
 	// Description validates requests and responses. It is nil if no policy of the route does that.
-	Description *openapi.Operation
+	Description *Description
 	// InboundNames and OutboundNames are the project's names of the policies, in their order; nil if no names are needed.
 	InboundNames, OutboundNames []string
 }

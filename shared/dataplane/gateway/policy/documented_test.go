@@ -16,7 +16,7 @@ func TestPoliciesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	ownPages := map[string]string{
-		"quota-inbound": "quotas.md",
+		"quota-inbound": "quotas.md", requestValidationType: "descriptions.md", responseValidationType: "descriptions.md",
 		complexityType:  "graphql.md", introspectionType: "graphql.md", filterType: "graphql.md", analyticsType: "graphql.md",
 	}
 	declared := map[string]any{
@@ -29,6 +29,8 @@ func TestPoliciesAreDocumented(t *testing.T) {
 		introspectionType:               introspectionOptions{},
 		filterType:                      filterOptions{},
 		analyticsType:                   analyticsOptions{},
+		requestValidationType:           requestValidationOptions{},
+		responseValidationType:          responseValidationOptions{},
 	}
 	for name := range builtins() {
 		options, ok := declared[name]

@@ -66,45 +66,46 @@ func newResponseValidation(name string, raw json.RawMessage, s *Setup) (Provisio
 
 // Prepare makes the upstream send a response that this policy can read.
 func (p *responseValidation) Prepare(x *pipeline.Exchange) *http.Response {
-	if x.Route.Description != nil {
-		requestReadableEncoding(x)
-	}
+	requestReadableEncoding(x)
 	return nil
 }
 
 // Outbound checks a response of the upstream. In the mode "reject", it reads the body first, and replaces an invalid
 // response by a problem. In the mode "log", it checks the body when the client has received it.
 func (p *responseValidation) Outbound(x *pipeline.Exchange, r *http.Response) *http.Response {
-	operation := x.Route.Description
 	// The gateway's own problems, for example for an upstream that is down, are not the upstream's responses.
-	if operation == nil || !x.FromUpstream || x.Cause != nil || p.rate < 1 && rand.Float64() >= p.rate {
+	if !x.FromUpstream || x.Cause != nil || p.rate < 1 && rand.Float64() >= p.rate { //nolint:gosec // a sample is no secret
 		return r
 	}
-	violations := operation.CheckResponseHead(r.StatusCode, r.Header)
-	switch reason := uncheckable(x, r); {
-	case !hasBody(x, r) || !operation.HasResponseBody(r.StatusCode):
+	description, err := x.Route.Description.Responses()
+	if err != nil { // the build has compiled it
+		x.Cause = fmt.Errorf("compile the description of a route: %w", err)
+		return r
+	}
+	report := &openapi.Report{}
+	description.CheckHead(report, r.StatusCode, r.Header)
+	switch reason := uncheckable(r); {
+	case !hasBody(x, r):
 	case reason != "":
 		p.log.unchecked(x, "response", reason)
 	case p.rejects:
-		found, err := p.readBody(x, operation, r)
-		if err != nil {
+		if err := p.readBody(x, description, report, r); err != nil {
 			x.Cause = fmt.Errorf("read the upstream's response: %w", err)
 			_ = r.Body.Close()
 			return x.Problem(http.StatusBadGateway, "The upstream's response ended early. Repeat the request.")
 		}
-		violations = append(violations, found...)
 	default:
-		p.record(x, operation, r, violations)
+		p.record(x, description, report, r)
 		return r
 	}
 	switch {
-	case len(violations) == 0:
+	case report.IsValid():
 		return r
 	case !p.rejects:
-		p.log.violations(x, "invalid response", InvalidResponses, "admitted", violations)
+		p.log.violations(x, "invalid response", InvalidResponses, "admitted", report.Violations)
 		return r
 	}
-	p.log.violations(x, "invalid response", InvalidResponses, "refused", violations)
+	p.log.violations(x, "invalid response", InvalidResponses, "refused", report.Violations)
 	_ = r.Body.Close()
 	return x.Problem(http.StatusBadGateway, "The upstream's response does not match the API's description, so it was not "+
 		"sent. Tell the operators of the API, with the request ID.")
@@ -117,12 +118,12 @@ func hasBody(x *pipeline.Exchange, r *http.Response) bool {
 }
 
 // uncheckable returns why the body of a response cannot be checked, or "".
-func uncheckable(x *pipeline.Exchange, r *http.Response) string {
+func uncheckable(r *http.Response) string {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	names := encodings(r.Header["Content-Encoding"])
 	switch {
 	case isStream(r) || err == nil && slices.Contains([]string{"application/x-ndjson", "application/jsonl",
-		"application/json-seq", "application/grpc"}, kind) || x.Header.Get("Accept") == "text/event-stream":
+		"application/json-seq", "application/grpc"}, kind):
 		return "streamed"
 	case r.ContentLength > maxValidatedResponse:
 		return "too large"
@@ -134,38 +135,37 @@ func uncheckable(x *pipeline.Exchange, r *http.Response) string {
 	return ""
 }
 
-// readBody reads the body of a response and returns its violations. The response keeps the bytes. A body that is too
-// large continues to stream, and is logged as not checked.
+// readBody reads the body of a response and adds its violations to the report. The response keeps the bytes. A body that
+// is too large continues to stream, and is logged as not checked.
 func (p *responseValidation) readBody(
-	x *pipeline.Exchange, operation *openapi.Operation, r *http.Response,
-) ([]openapi.Violation, error) {
+	x *pipeline.Exchange, description *openapi.Response, report *openapi.Report, r *http.Response,
+) error {
 	size := r.ContentLength
 	if size < 0 {
 		size = maxValidatedResponse + 1
 	}
 	if !p.memory.reserve(size) {
 		p.log.unchecked(x, "response", "no memory")
-		return nil, nil
+		return nil
 	}
 	source := r.Body
 	raw, err := io.ReadAll(io.LimitReader(source, maxValidatedResponse+1))
 	release := sync.OnceFunc(func() { p.memory.release(size) })
 	if err != nil {
 		release()
-		return nil, err
+		return err
 	}
 	kept := &keptResponse{Reader: bytes.NewReader(raw), source: source, release: release}
 	r.Body = kept
 	if len(raw) > maxValidatedResponse {
 		p.log.unchecked(x, "response", "too large")
 		kept.Reader = io.MultiReader(kept.Reader, source)
-		return nil, nil
+		return nil
 	}
-	violations, reason := checkResponseBody(x, operation, r.StatusCode, r.Header, raw)
-	if reason != "" {
+	if reason := checkResponseBody(x, description, report, r.StatusCode, r.Header, raw); reason != "" {
 		p.log.unchecked(x, "response", reason)
 	}
-	return violations, nil
+	return nil
 }
 
 // keptResponse is the body of a response whose beginning was read into memory.
@@ -181,9 +181,10 @@ func (k *keptResponse) Close() error {
 	return k.source.Close()
 }
 
-// record checks the body of a response when it was sent to the client, and logs its violations with those of the head.
+// record checks the body of a response when it was sent to the client, and logs its violations with those of the head,
+// which the report has.
 func (p *responseValidation) record(
-	x *pipeline.Exchange, operation *openapi.Operation, r *http.Response, head []openapi.Violation,
+	x *pipeline.Exchange, description *openapi.Response, report *openapi.Report, r *http.Response,
 ) {
 	var reserved int64
 	body := &recordedBody{ReadCloser: r.Body, limit: maxValidatedResponse + 1, reserve: func(n int64) bool {
@@ -196,7 +197,7 @@ func (p *responseValidation) record(
 	status, header := r.StatusCode, r.Header.Clone()
 	body.done = func(data []byte) {
 		defer func() { p.memory.release(reserved) }()
-		found, reason := []openapi.Violation(nil), ""
+		var reason string
 		switch {
 		case body.dropped:
 			reason = "no memory"
@@ -205,13 +206,13 @@ func (p *responseValidation) record(
 		case !body.ended:
 			reason = "ended early"
 		default:
-			found, reason = checkResponseBody(x, operation, status, header, data)
+			reason = checkResponseBody(x, description, report, status, header, data)
 		}
 		if reason != "" {
 			p.log.unchecked(x, "response", reason)
 		}
-		if all := slices.Concat(head, found); len(all) > 0 {
-			p.log.violations(x, "invalid response", InvalidResponses, "admitted", all)
+		if !report.IsValid() {
+			p.log.violations(x, "invalid response", InvalidResponses, "admitted", report.Violations)
 		}
 	}
 	r.Body = body
@@ -230,16 +231,19 @@ func (m *responseMemory) release(n int64) {
 	}
 }
 
-// checkResponseBody returns the violations of a body that was received completely, or why it was not checked.
+// checkResponseBody adds the violations of a body that was received completely to a report. It returns why the body was
+// not checked, or "".
 func checkResponseBody(
-	x *pipeline.Exchange, operation *openapi.Operation, status int, header http.Header, raw []byte,
-) (violations []openapi.Violation, reason string) {
+	x *pipeline.Exchange, description *openapi.Response, report *openapi.Report, status int, header http.Header,
+	raw []byte,
+) string {
 	decoded, err := decodeBody(x, header["Content-Encoding"], raw, maxValidatedResponse)
 	switch {
 	case errors.Is(err, errDecodedTooLarge):
-		return nil, "too large"
+		return "too large"
 	case err != nil:
-		return nil, "content encoding"
+		return "content encoding"
 	}
-	return operation.CheckResponseBody(status, contentType(header), decoded), ""
+	description.CheckBody(report, status, contentType(header), decoded)
+	return ""
 }

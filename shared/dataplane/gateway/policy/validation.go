@@ -90,90 +90,114 @@ func newRequestValidation(name string, raw json.RawMessage, s *Setup) (Provision
 // Inbound refuses a request that does not match the description of its route. It logs violations in parts with the
 // action "log".
 func (p *requestValidation) Inbound(x *pipeline.Exchange) *http.Response {
-	operation := x.Route.Description
-	if operation == nil {
+	description, err := x.Route.Description.Request()
+	if err != nil { // the build has compiled it
+		x.Cause = fmt.Errorf("compile the description of a route: %w", err)
+		return x.Problem(http.StatusInternalServerError, "The gateway cannot check this request. Tell its operators.")
+	}
+	var rejected, logged openapi.Report
+	reportFor := func(part string) *openapi.Report {
+		switch p.actions[part] {
+		case actionReject:
+			return &rejected
+		case actionLog:
+			return &logged
+		}
 		return nil
 	}
-	violations := operation.CheckParameters(openapi.Request{
-		Path: x.Params.Raw, Query: x.Query, Header: x.Header, RejectUnknownQuery: p.rejectUnknown,
-	}, func(part string) bool { return p.actions[part] != "" })
-	if action := p.actions[openapi.InBody]; action != "" && operation.HasBody() {
-		found, refusal := p.checkBody(x, operation, action)
-		if refusal != nil {
+	if r := reportFor(openapi.InPath); r != nil {
+		description.CheckPath(r, x.Params.Raw)
+	}
+	if r := reportFor(openapi.InQuery); r != nil {
+		description.CheckQuery(r, x.Query)
+		if p.rejectUnknown {
+			r.RejectUnknownQuery()
+		}
+	}
+	if r := reportFor(openapi.InHeader); r != nil {
+		description.CheckHeaders(r, x.Header)
+	}
+	if r := reportFor(openapi.InCookie); r != nil {
+		description.CheckCookies(r, x.Header)
+	}
+	if r := reportFor(openapi.InBody); r != nil {
+		if refusal := p.checkBody(x, description, r, r == &rejected); refusal != nil {
 			return refusal
 		}
-		violations = append(violations, found...)
 	}
-	if len(violations) == 0 {
-		return nil
+	if !logged.IsValid() {
+		p.log.violations(x, "invalid request", InvalidRequests, "admitted", logged.Violations)
 	}
-	var rejected, logged []openapi.Violation
-	for _, v := range violations {
-		if p.actions[v.In] == actionLog {
-			logged = append(logged, v)
-		} else {
-			rejected = append(rejected, v)
-		}
-	}
-	if len(logged) > 0 {
-		p.log.violations(x, "invalid request", InvalidRequests, "admitted", logged)
-	}
-	if len(rejected) == 0 {
+	if rejected.IsValid() {
 		return nil
 	}
 	return x.Invalid(rejected)
 }
 
-// checkBody returns the violations of the body. It returns a response for a body that cannot be checked, unless the
-// action is to log.
+// checkBody adds the violations of the body to a report. It returns a response for a body that cannot be checked, if
+// rejects is set.
 func (p *requestValidation) checkBody(
-	x *pipeline.Exchange, operation *openapi.Operation, action string,
-) ([]openapi.Violation, *http.Response) {
-	rejects := action == actionReject
+	x *pipeline.Exchange, description *openapi.Request, report *openapi.Report, rejects bool,
+) *http.Response {
+	if len(description.ContentTypes()) == 0 && !description.RequiresBody() {
+		return nil
+	}
+	mediaType := contentType(x.Header)
+	hasBody := x.HasBody()
+	if hasBody && !description.Accepts(mediaType) {
+		if !rejects {
+			p.log.unchecked(x, "request", "media type")
+			return nil
+		}
+		response := x.Problem(http.StatusUnsupportedMediaType, "Send the body as "+
+			joinWithOr(description.ContentTypes())+", with its type in one Content-Type.")
+		return response
+	}
+	if hasBody && !description.ReadsBody(mediaType) && x.ContentLength > 0 {
+		return nil // every body that is not empty is valid
+	}
 	raw, whole, refusal := x.ReadBody(p.maxBytes, !rejects)
 	switch {
 	case refusal != nil:
-		return nil, refusal
+		return refusal
 	case !whole && rejects:
-		return nil, x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes: larger ones "+
-			"cannot be checked.", p.maxBytes))
+		return x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes: larger ones cannot "+
+			"be checked.", p.maxBytes))
 	case !whole:
 		p.log.unchecked(x, "request", "too large")
-		return nil, nil
-	case len(raw) == 0:
-		return operation.CheckMissingBody(), nil
+		return nil
 	}
 	decoded, err := decodeBody(x, x.Header["Content-Encoding"], raw, p.maxBytes)
-	switch {
-	case err == nil:
-	case !rejects:
+	if err != nil && !rejects {
 		p.log.unchecked(x, "request", "content encoding")
-		return nil, nil
-	case errors.Is(err, errUnsupportedEncoding):
-		response := x.Problem(http.StatusUnsupportedMediaType, "Send the body without Content-Encoding, or with gzip.")
-		response.Header["Accept-Encoding"] = []string{"gzip"} // RFC 9110, section 12.5.3
-		return nil, response
-	case errors.Is(err, errDecodedTooLarge):
-		return nil, x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes after it is "+
-			"decompressed: larger ones cannot be checked.", p.maxBytes))
-	default:
-		if response := x.RefuseBody(err); response != nil {
-			return nil, response
-		}
-		return nil, x.Problem(http.StatusBadRequest, "Send the body as its Content-Encoding says: it is no valid gzip.")
+		return nil
 	}
-	violations, unsupported := operation.CheckBody(contentType(x.Header), decoded)
-	switch {
-	case unsupported != nil && rejects:
-		return nil, x.Problem(http.StatusUnsupportedMediaType, unsupported.Detail())
-	case unsupported != nil:
-		p.log.unchecked(x, "request", "media type")
-		return nil, nil
-	case rejects && len(violations) == 0 && isEncoded(x.Header["Content-Encoding"]):
+	if err != nil {
+		return p.refuseEncoding(x, err)
+	}
+	before := len(report.Violations)
+	description.CheckBody(report, mediaType, decoded)
+	if rejects && len(report.Violations) == before && isEncoded(x.Header["Content-Encoding"]) {
 		// The upstream gets the bytes that were checked. Another decoder could read others from the compressed body.
 		x.ReplaceBody(decoded)
 	}
-	return violations, nil
+	return nil
+}
+
+// refuseEncoding returns the response to a request whose body could not be decompressed.
+func (p *requestValidation) refuseEncoding(x *pipeline.Exchange, err error) *http.Response {
+	switch {
+	case errors.Is(err, errUnsupportedEncoding):
+		response := x.Problem(http.StatusUnsupportedMediaType, "Send the body without Content-Encoding, or with gzip.")
+		response.Header["Accept-Encoding"] = []string{"gzip"} // RFC 9110, section 12.5.3
+		return response
+	case errors.Is(err, errDecodedTooLarge):
+		return x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes after it is "+
+			"decompressed: larger ones cannot be checked.", p.maxBytes))
+	case errors.Is(err, bodies.ErrBusy):
+		return x.RefuseBody(err)
+	}
+	return x.Problem(http.StatusBadRequest, "Send the body as its Content-Encoding says: it is no valid gzip.")
 }
 
 // contentType returns the value of Content-Type. Several fields are as ambiguous as none.
@@ -250,7 +274,7 @@ const maxLoggedViolations = 5
 func (l validationLog) violations(x *pipeline.Exchange, line, metric, outcome string, all []openapi.Violation) {
 	texts := make([]string, 0, maxLoggedViolations)
 	for _, v := range all[:min(len(all), maxLoggedViolations)] {
-		texts = append(texts, v.String())
+		texts = append(texts, v.In+" "+v.Pointer+" "+v.Detail)
 	}
 	l.write(x, line, metric, "outcome", outcome, slog.Any("violations", texts))
 }

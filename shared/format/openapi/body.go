@@ -1,0 +1,189 @@
+package openapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/format/schema"
+)
+
+// content is the compiled description of a media type.
+type content struct {
+	mediaType string
+	schema    *schema.Schema
+	target    *target
+	encoding  map[string]*encoding
+}
+
+// encoding is the compiled description of a property of a form.
+type encoding struct {
+	project.Encoding
+	headers []*parameter
+}
+
+func compileContent(d *schema.Definitions, m project.MediaType) (*content, error) {
+	c := &content{mediaType: m.Type}
+	if len(m.Schema) > 0 {
+		var err error
+		if c.schema, err = d.Compile(m.Schema); err != nil {
+			return nil, fmt.Errorf("media type %q: %w", m.Type, err)
+		}
+		c.target = newTarget(c.schema.Shape(), targetLevels)
+	}
+	for name, e := range m.Encoding {
+		if c.encoding == nil {
+			c.encoding = map[string]*encoding{}
+		}
+		compiled := &encoding{Encoding: e}
+		for _, h := range e.Headers {
+			p, err := compileParameter(d, h)
+			if err != nil {
+				return nil, fmt.Errorf("media type %q, property %q: %w", m.Type, name, err)
+			}
+			compiled.headers = append(compiled.headers, p)
+		}
+		c.encoding[name] = compiled
+	}
+	return c, nil
+}
+
+// contents are the media types of a body.
+type contents []*content
+
+func compileContents(d *schema.Definitions, types []project.MediaType) (contents, error) {
+	var all contents
+	for _, m := range types {
+		c, err := compileContent(d, m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// find returns the description for a media type in lower case: that of the type itself, or of the type's range, or of
+// */*. It returns nil if there is none.
+func (all contents) find(mediaType string) *content {
+	group, _, _ := strings.Cut(mediaType, "/")
+	for _, candidate := range []string{mediaType, group + "/*", "*/*"} {
+		for _, c := range all {
+			if c.mediaType == candidate {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// types returns the media types and ranges.
+func (all contents) types() []string {
+	var out []string
+	for _, c := range all {
+		out = append(out, c.mediaType)
+	}
+	return out
+}
+
+// accept returns the description for the value of a Content-Type header. It returns nil for a media type that is not
+// described, and for JSON and forms with another charset than UTF-8 or ASCII.
+func (all contents) accept(contentType string) (c *content, mediaType string, parameters map[string]string) {
+	mediaType, parameters = parseMediaType(contentType)
+	if charset := strings.ToLower(parameters["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" &&
+		(isJSON(mediaType) || mediaType == formType) {
+		return nil, mediaType, parameters
+	}
+	if c = all.find(mediaType); c == nil && mediaType == "" {
+		c = all.find("application/octet-stream")
+	}
+	return c, mediaType, parameters
+}
+
+// The media types of forms.
+const (
+	formType      = "application/x-www-form-urlencoded"
+	multipartType = "multipart/form-data"
+)
+
+// isChecked reports whether bodies of a media type are compared with the schema.
+func (c *content) isChecked(mediaType string) bool {
+	return c != nil && c.schema != nil && (isJSON(mediaType) || mediaType == formType || mediaType == multipartType ||
+		strings.HasPrefix(mediaType, "text/"))
+}
+
+// check checks a body of a media type.
+func (c *content) check(r *Report, mediaType string, parameters map[string]string, body []byte) {
+	switch {
+	case !c.isChecked(mediaType):
+	case isJSON(mediaType):
+		value, violation := schema.Decode(body)
+		if violation != nil {
+			r.add(InBody, violation.Pointer, violation.Detail)
+			return
+		}
+		r.validate(c.schema, value, InBody, "")
+	case mediaType == formType:
+		c.checkForm(r, InBody, string(body))
+	case mediaType == multipartType:
+		c.checkMultipart(r, parameters["boundary"], body)
+	case !utf8.Valid(body) && parameters["charset"] == "":
+		r.add(InBody, "", "must be UTF-8 text")
+	default:
+		r.validateAny(c.schema, c.target.readings(r.remainingWork(), textPart(string(body))), InBody, "")
+	}
+}
+
+// checkQuery checks a query that is one value as a whole.
+func (c *content) checkQuery(r *Report, raw string) {
+	if c.schema == nil {
+		return
+	}
+	if c.mediaType == formType {
+		c.checkForm(r, InQuery, raw)
+		return
+	}
+	text, err := url.PathUnescape(raw)
+	if err != nil || !utf8.ValidString(text) {
+		r.add(InQuery, "", malformedEscape)
+		return
+	}
+	if !isJSON(c.mediaType) {
+		r.validateAny(c.schema, c.target.readings(r.remainingWork(), textPart(text)), InQuery, "")
+		return
+	}
+	value, violation := schema.Decode([]byte(text))
+	if violation != nil {
+		r.add(InQuery, violation.Pointer, violation.Detail)
+		return
+	}
+	r.validate(c.schema, value, InQuery, "")
+}
+
+// unsupported returns the detail of the violation for a media type that is not described.
+func (all contents) unsupported() string {
+	types := all.types()
+	more := ""
+	if len(types) > maxListedTypes {
+		types, more = types[:maxListedTypes], ", …"
+	}
+	return "must have one of these media types: " + strings.Join(types, ", ") + more
+}
+
+// maxListedTypes is the maximum number of media types in a detail.
+const maxListedTypes = 10
+
+// matchesType reports whether a media type is in a list of types and ranges with commas.
+func matchesType(mediaType, list string) bool {
+	group, _, _ := strings.Cut(mediaType, "/")
+	for item := range strings.SplitSeq(list, ",") {
+		allowed, _ := parseMediaType(strings.TrimSpace(item))
+		if slices.Contains([]string{mediaType, group + "/*", "*/*"}, allowed) {
+			return true
+		}
+	}
+	return false
+}

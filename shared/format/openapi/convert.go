@@ -1,0 +1,196 @@
+package openapi
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/format/schema"
+)
+
+// part is a value as texts, whose types are not known yet. Exactly one of list, members and decoded is set, or none for
+// a text.
+type part struct {
+	text string
+	list []part
+	// members are the properties of an object.
+	members map[string]part
+	// decoded is a value with types, from JSON within the message.
+	decoded *any
+}
+
+func textPart(text string) part { return part{text: text} }
+
+// listPart returns a list of texts, which can be empty.
+func listPart(texts []string) part {
+	p := part{list: make([]part, 0, len(texts))}
+	for _, text := range texts {
+		p.list = append(p.list, textPart(text))
+	}
+	return p
+}
+
+// target is the shape of a value and, for some levels, of its items and properties.
+type target struct {
+	shape *schema.Shape
+	items *target
+	// properties are the declared properties, and names are their names. other is for all other properties, or nil if it
+	// depends on their names.
+	properties map[string]*target
+	names      []string
+	other      *target
+}
+
+// targetLevels is the number of levels whose shapes are computed before the first request. Others are computed for each
+// request: only forms and the style deepObject can have more levels.
+const targetLevels = 2
+
+func newTarget(shape *schema.Shape, levels int) *target {
+	t := &target{shape: shape}
+	if shape.IsUnrestricted() {
+		return t
+	}
+	if shape.Allows("object") {
+		t.names = shape.Properties()
+	}
+	if levels == 0 {
+		return t
+	}
+	if shape.Allows("array") {
+		t.items = newTarget(shape.Item(0), levels-1)
+	}
+	if shape.Allows("object") {
+		t.properties = make(map[string]*target, len(t.names))
+		for _, name := range t.names {
+			t.properties[name] = newTarget(shape.Property(name), levels-1)
+		}
+		if !shape.HasPatterns() {
+			t.other = newTarget(shape.Property(""), levels-1)
+		}
+	}
+	return t
+}
+
+// item returns the target of an item. It subtracts the work of a new target from work.
+func (t *target) item(i int, work *schema.Work) *target {
+	if i == 0 && t.items != nil {
+		return t.items
+	}
+	return t.create(t.shape.Item(i), work)
+}
+
+// property is like item, for a property.
+func (t *target) property(name string, work *schema.Work) *target {
+	if known := t.properties[name]; known != nil {
+		return known
+	}
+	if t.other != nil {
+		return t.other
+	}
+	if work.Remaining() < 0 {
+		return t
+	}
+	return t.create(t.shape.Property(name), work)
+}
+
+func (t *target) create(shape *schema.Shape, work *schema.Work) *target {
+	work.Spend(shape.Work())
+	return newTarget(shape, 0)
+}
+
+// allowsList reports whether the schema expects lists. allowsObject and allowsText are similar. A schema that allows
+// everything expects texts only.
+func (t *target) allowsList() bool { return !t.shape.IsUnrestricted() && t.shape.Allows("array") }
+
+func (t *target) allowsObject() bool { return !t.shape.IsUnrestricted() && t.shape.Allows("object") }
+
+func (t *target) allowsText() bool {
+	for _, name := range []string{"string", "integer", "boolean", "null"} {
+		if t.shape.Allows(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// readings returns the values that parts can stand for, the most likely first. A text that is a number can also be a
+// string, if the schema allows both.
+func (t *target) readings(work *schema.Work, parts ...part) []any {
+	var out []any
+	for _, p := range parts {
+		c := converter{typed: true, work: work}
+		out = append(out, c.convert(t, p))
+		if c.ambiguous {
+			out = append(out, (&converter{work: work}).convert(t, p))
+		}
+	}
+	return out
+}
+
+// converter converts texts to the types that a schema allows. If typed is not set, a text becomes a string if the schema
+// allows strings. ambiguous is set after the conversion of a text to another type, if the schema allows strings too.
+type converter struct {
+	typed, ambiguous bool
+	work             *schema.Work
+}
+
+func (c *converter) convert(t *target, p part) any {
+	switch {
+	case p.decoded != nil:
+		return *p.decoded
+	case p.list != nil:
+		list := make([]any, len(p.list))
+		item := t.item(0, c.work)
+		for i, element := range p.list {
+			if i > 0 && i < maxPrefixItems {
+				item = t.item(i, c.work)
+			}
+			list[i] = c.convert(item, element)
+		}
+		return list
+	case p.members != nil:
+		object := make(map[string]any, len(p.members))
+		for name, member := range p.members {
+			object[name] = c.convert(t.property(name, c.work), member)
+		}
+		return object
+	}
+	value := convertText(t.shape, p.text)
+	if _, isText := value.(string); !isText && t.shape.Allows("string") {
+		c.ambiguous = true
+		if !c.typed {
+			return p.text
+		}
+	}
+	return value
+}
+
+// maxPrefixItems is the number of items of a list that can have a schema of their own (prefixItems).
+const maxPrefixItems = 16
+
+// convertText converts a text to the type that the schema allows, or returns it as a string. Integers consist of digits
+// with an optional minus, because few servers read 1e3 or 1.0 as an integer. Other numbers have the syntax of JSON.
+func convertText(shape *schema.Shape, text string) any {
+	switch {
+	case text == "null" && shape.Allows("null"), text == "" && shape.Allows("null") && !shape.Allows("string"):
+		return nil
+	case text == "true" && shape.Allows("boolean"):
+		return true
+	case text == "false" && shape.Allows("boolean"):
+		return false
+	case shape.Allows("integer") && isNumber(text) && schema.IsSafeNumber(text):
+		if !shape.Allows("number") && schema.IsInteger(text) && strings.ContainsAny(text, ".eE") {
+			return text
+		}
+		return json.Number(text)
+	}
+	return text
+}
+
+// isNumber reports whether a text has JSON's syntax of a number.
+func isNumber(text string) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+		return false
+	}
+	last := text[len(text)-1]
+	return last >= '0' && last <= '9' && json.Valid([]byte(text))
+}

@@ -1,0 +1,149 @@
+package openapi
+
+import (
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/format/schema"
+)
+
+// checkForm checks a form in URL encoding: a body, or a whole query.
+func (c *content) checkForm(r *Report, in, raw string) {
+	sent, ok := parsePairs(raw)
+	if !ok {
+		r.add(in, "", "must have names with valid escapes of UTF-8, such as %C3%A9")
+		return
+	}
+	object := map[string]part{}
+	brackets := sent.brackets()
+	used := map[string]bool{}
+	for name, e := range c.encoding {
+		p := &parameter{
+			Parameter: project.Parameter{Name: name, Style: e.Style, Explode: e.Explode},
+			target:    c.target.property(name, r.remainingWork()),
+		}
+		switch {
+		case e.Style == project.StyleDeep:
+			if !p.addDeepProperty(r, in, object, sent, brackets[name], used) {
+				return
+			}
+		case e.Style != "" && e.Explode && p.target.allowsObject() && len(sent.values[name]) == 0:
+			if !p.addNamedProperties(r, in, object, sent, used) {
+				return
+			}
+		}
+	}
+	for _, name := range sent.names {
+		if used[name] {
+			continue
+		}
+		member, detail := c.formPart(r, name, sent.values[name])
+		if detail != "" {
+			r.add(in, schema.Pointer(name), detail)
+			return
+		}
+		object[name] = member
+	}
+	r.validateAny(c.schema, c.target.readings(r.remainingWork(), part{members: object}), in, "")
+}
+
+// addDeepProperty adds a property in the style deepObject to the object. It returns false after a violation.
+func (p *parameter) addDeepProperty(r *Report, in string, object map[string]part, sent pairs, names []string,
+	used map[string]bool,
+) bool {
+	members := map[string]part{}
+	for _, name := range names {
+		used[name] = true
+		if detail := addDeep(r, members, p.target, name[len(p.Name):], sent.values[name]); detail != "" {
+			r.add(in, schema.Pointer(append([]string{p.Name}, bracketTokens(name[len(p.Name):])...)...), detail)
+			return false
+		}
+	}
+	if len(names) > 0 {
+		object[p.Name] = part{members: members}
+	}
+	return true
+}
+
+// addNamedProperties adds an object, whose properties are fields of the form, to the object. It returns false after a
+// violation.
+func (p *parameter) addNamedProperties(r *Report, in string, object map[string]part, sent pairs,
+	used map[string]bool,
+) bool {
+	members := map[string]part{}
+	for _, name := range p.target.names {
+		if len(sent.values[name]) == 0 {
+			continue
+		}
+		used[name] = true
+		decoded, ok := decodeAll(sent.values[name], decodeQuery)
+		if !ok {
+			r.add(in, schema.Pointer(p.Name, name), malformedEscape)
+			return false
+		}
+		if members[name], ok = repeated(p.target.property(name, r.remainingWork()), decoded); !ok {
+			r.add(in, schema.Pointer(p.Name, name), sentTwice)
+			return false
+		}
+	}
+	if len(members) > 0 {
+		object[p.Name] = part{members: members}
+	}
+	return true
+}
+
+// formPart returns the part of a field of a form. detail says what is wrong, or is "".
+func (c *content) formPart(r *Report, name string, values []string) (p part, detail string) {
+	decoded, ok := decodeAll(values, decodeQuery)
+	if !ok {
+		return part{}, malformedEscape
+	}
+	t, e := c.target.property(name, r.remainingWork()), c.encoding[name]
+	switch {
+	case e != nil && e.Style != "" && !e.Explode && len(values) == 1 && !t.allowsText():
+		p := &parameter{Parameter: project.Parameter{Name: name, Style: e.Style}, target: t}
+		parts, detail := p.valueParts(values, decoded, decodeQuery)
+		if detail != "" {
+			return part{}, detail
+		}
+		return parts[0], ""
+	case e != nil && e.Style == "" && isJSON(e.ContentType), t.allowsObject() && !t.allowsText():
+		return jsonParts(t, decoded)
+	}
+	if p, ok = repeated(t, decoded); !ok {
+		return part{}, sentTwice
+	}
+	return p, ""
+}
+
+// jsonParts returns the part of a field that is JSON. If it was sent several times, each is an item of a list.
+func jsonParts(t *target, texts []string) (p part, detail string) {
+	if len(texts) == 1 && (!t.allowsList() || strings.HasPrefix(strings.TrimSpace(texts[0]), "[")) {
+		return jsonPart(texts[0])
+	}
+	p.list = []part{}
+	for _, text := range texts {
+		item, detail := jsonPart(text)
+		if detail != "" {
+			return part{}, detail
+		}
+		p.list = append(p.list, item)
+	}
+	return p, ""
+}
+
+func jsonPart(text string) (p part, detail string) {
+	value, violation := schema.Decode([]byte(text))
+	if violation != nil {
+		return part{}, "must be valid JSON: it " + violation.Detail + at(violation.Pointer)
+	}
+	return part{decoded: &value}, ""
+}
+
+// at returns the place in JSON within a field as text.
+func at(pointer string) string {
+	if pointer == "" {
+		return ""
+	}
+	return " (at " + pointer + ")"
+}

@@ -1,0 +1,134 @@
+package openapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gatewright/gatewright/shared/format/project"
+	"github.com/gatewright/gatewright/shared/format/schema"
+)
+
+// maxParts is the maximum number of parts of a multipart form.
+const maxParts = 1000
+
+// checkMultipart checks a form with parts.
+func (c *content) checkMultipart(r *Report, boundary string, body []byte) {
+	if boundary == "" {
+		r.add(InBody, "", "must have the boundary of its parts in Content-Type")
+		return
+	}
+	reader := multipart.NewReader(bytes.NewReader(body), boundary)
+	parts := map[string][]part{}
+	var names []string
+	for count := 0; ; count++ {
+		raw, err := reader.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || count == maxParts {
+			r.add(InBody, "", "must be a valid form of at most 1000 parts (multipart/form-data)")
+			return
+		}
+		name := raw.FormName()
+		if name == "" || !utf8.ValidString(name) {
+			r.add(InBody, "", "must have a name for each part in Content-Disposition")
+			return
+		}
+		text, err := io.ReadAll(raw)
+		if err != nil {
+			r.add(InBody, schema.Pointer(name), "must be a complete part of the form")
+			return
+		}
+		p, detail := c.multipartPart(r, name, raw, string(text))
+		if detail != "" {
+			r.add(InBody, schema.Pointer(name), detail)
+			return
+		}
+		if parts[name] == nil {
+			names = append(names, name)
+		}
+		parts[name] = append(parts[name], p)
+	}
+	object := make(map[string]part, len(names))
+	for _, name := range names {
+		t := c.target.property(name, r.remainingWork())
+		all := parts[name]
+		isList := all[0].list != nil || all[0].decoded != nil && isArray(*all[0].decoded)
+		switch {
+		case len(all) > 1 && !t.allowsList() && !t.shape.IsUnrestricted():
+			r.add(InBody, schema.Pointer(name), sentTwice)
+			return
+		case len(all) > 1, t.allowsList() && !t.allowsText() && !isList:
+			object[name] = part{list: all}
+		default:
+			object[name] = all[0]
+		}
+	}
+	r.validateAny(c.schema, c.target.readings(r.remainingWork(), part{members: object}), InBody, "")
+}
+
+func isArray(value any) bool {
+	_, ok := value.([]any)
+	return ok
+}
+
+// multipartPart returns the part of a form. detail says what is wrong, or is "". A part that is neither text nor JSON
+// is a string with its bytes.
+func (c *content) multipartPart(r *Report, name string, raw *multipart.Part, text string) (p part, detail string) {
+	header := raw.Header.Get("Content-Type")
+	mediaType, _, err := mime.ParseMediaType(header)
+	if header != "" && err != nil {
+		return part{}, "must have a valid Content-Type"
+	}
+	t, e := c.target.property(name, r.remainingWork()), c.encoding[name]
+	if e != nil {
+		for _, h := range e.headers {
+			h.checkPartHeader(r, http.Header(raw.Header), name)
+		}
+		if e.Style == "" && e.ContentType != "" && !allowsPart(mediaType, e.ContentType) {
+			return part{}, "must have one of these media types: " + e.ContentType
+		}
+		if e.Style != "" && !e.Explode && !t.allowsText() {
+			p := &parameter{Parameter: project.Parameter{Name: name, Style: e.Style}, target: t}
+			parts, detail := p.valueParts([]string{text}, []string{text}, decodeNothing)
+			if detail != "" {
+				return part{}, detail
+			}
+			return parts[0], ""
+		}
+	}
+	switch {
+	case isJSON(mediaType), mediaType == "" && e != nil && isJSON(e.ContentType),
+		mediaType == "" && raw.FileName() == "" && !t.allowsText() && looksLikeJSON(text):
+		return jsonPart(text)
+	}
+	return textPart(text), ""
+}
+
+// allowsPart reports whether a part of a form can have a media type, which is "" if the part does not name it. list has
+// the allowed types. Clients often leave out the type of text and of JSON.
+func allowsPart(mediaType, list string) bool {
+	if mediaType != "" {
+		return matchesType(mediaType, list)
+	}
+	return matchesType("text/plain", list) || matchesType("application/json", list)
+}
+
+// looksLikeJSON reports whether a text begins like a JSON list or object.
+func looksLikeJSON(text string) bool {
+	trimmed := strings.TrimSpace(text)
+	return strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[")
+}
+
+// checkPartHeader checks a header of a part. The violations have the part's name.
+func (p *parameter) checkPartHeader(r *Report, header http.Header, name string) {
+	named := *p
+	named.pointer = schema.Pointer(name, p.Name)
+	named.checkHeader(r, header, InBody)
+}

@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Bounds of the JSON that Decode reads.
+const (
+	// MaxDepth is the maximum nesting of lists and objects.
+	MaxDepth = 128
+	// MaxValues is the maximum number of values. A value takes up to 100 bytes of memory.
+	MaxValues = 1_000_000
+)
+
+// Decode reads one JSON value: maps, slices, strings, booleans, nil, and numbers as json.Number, which keeps their
+// text. It refuses what parsers read differently, and what needs too much work or memory: a name that an object has
+// twice, text that is not UTF-8, more than one value, nesting of more than MaxDepth levels, more than MaxValues values,
+// and numbers that are not safe (IsSafeNumber). The violation says where that is.
+func Decode(data []byte) (any, *Violation) {
+	d := decoder{tokens: jsontext.NewDecoder(bytes.NewBuffer(data))}
+	value, err := d.value(0)
+	if err == nil {
+		if _, err = d.tokens.ReadToken(); errors.Is(err, io.EOF) {
+			return value, nil
+		}
+		if err == nil || !errors.As(err, new(*jsontext.SyntacticError)) {
+			return nil, &Violation{Detail: "must be one JSON value, without anything after it"}
+		}
+		return nil, &Violation{Detail: "must be one JSON value, without anything after it"}
+	}
+	if v := new(Violation); errors.As(err, &v) {
+		return nil, v
+	}
+	at := ""
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		at = BoundedPointer(string(syntactic.JSONPointer))
+	}
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, &Violation{Pointer: at, Detail: "must not be sent twice"}
+	case !utf8.Valid(data):
+		return nil, &Violation{Pointer: at, Detail: "must be UTF-8 text"}
+	case errors.Is(err, io.EOF):
+		return nil, &Violation{Detail: "must be JSON, and is empty"}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &Violation{Pointer: at, Detail: "must be JSON, and ends too early"}
+	}
+	return nil, &Violation{Pointer: at, Detail: "must be JSON, and has a syntax error here"}
+}
+
+// Error implements error, for Decode.
+func (v *Violation) Error() string { return v.Pointer + " " + v.Detail }
+
+type decoder struct {
+	tokens *jsontext.Decoder
+	values int
+}
+
+// value reads the next value, which is inside depth lists and objects.
+func (d *decoder) value(depth int) (any, error) {
+	token, err := d.tokens.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	if d.values++; d.values > MaxValues {
+		return nil, d.refuse("must not come after the first " + strconv.Itoa(MaxValues) + " values: send fewer")
+	}
+	switch token.Kind() {
+	case jsontext.KindNull:
+		return nil, nil //nolint:nilnil // the value is null
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return token.Bool(), nil
+	case jsontext.KindString:
+		return token.String(), nil
+	case jsontext.KindNumber:
+		text := token.String()
+		if !IsSafeNumber(text) {
+			return nil, d.refuse("must be a number of at most " + strconv.Itoa(MaxNumberBytes) +
+				" characters between -1e308 and 1e308")
+		}
+		return json.Number(text), nil
+	}
+	if depth == MaxDepth {
+		return nil, d.refuse("must not be nested deeper than " + strconv.Itoa(MaxDepth) + " levels")
+	}
+	if token.Kind() == jsontext.KindBeginArray {
+		return d.list(depth)
+	}
+	return d.object(depth)
+}
+
+func (d *decoder) list(depth int) (any, error) {
+	list := []any{}
+	for d.tokens.PeekKind() != jsontext.KindEndArray {
+		item, err := d.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	_, err := d.tokens.ReadToken()
+	return list, err
+}
+
+func (d *decoder) object(depth int) (any, error) {
+	object := map[string]any{}
+	for d.tokens.PeekKind() != jsontext.KindEndObject {
+		name, err := d.tokens.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		text := name.String()
+		if object[text], err = d.value(depth + 1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := d.tokens.ReadToken()
+	return object, err
+}
+
+// refuse returns the violation of the value that was read last.
+func (d *decoder) refuse(detail string) *Violation {
+	return &Violation{Pointer: BoundedPointer(string(d.tokens.StackPointer())), Detail: detail}
+}

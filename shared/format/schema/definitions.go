@@ -1,0 +1,240 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/gatewright/gatewright/shared/format/regex"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
+)
+
+// Definitions are schemas with names, to which other schemas refer: {"$ref": "#/$defs/NAME"}. They can refer to each
+// other in the same way. Definitions are compiled when a schema that needs them is compiled, and once only. They are
+// safe for concurrent use.
+type Definitions struct {
+	raw map[string]json.RawMessage
+
+	mu       sync.Mutex // guards the fields below
+	compiler *jsonschema.Compiler
+	// schemas counts the schemas that were compiled. Each has a URL of its own.
+	schemas  int
+	patterns map[string]jsonschema.Regexp
+	nodes    map[*jsonschema.Schema]*node
+}
+
+// The URLs of schemas. The library resolves references between them. It loads definitions when it needs them.
+const (
+	definitionURL = "definition:///"
+	schemaURL     = "schema:///"
+)
+
+// NewDefinitions returns definitions. It does not read them, so that it reports no mistakes in them: Compile does.
+func NewDefinitions(raw map[string]json.RawMessage) *Definitions {
+	return &Definitions{raw: raw, patterns: map[string]jsonschema.Regexp{}, nodes: map[*jsonschema.Schema]*node{}}
+}
+
+// Compile compiles a schema. A reference {"$ref": "#/$defs/NAME"} is to the schema's own definition with this name, or
+// else to the one of d. An error says why raw, or a definition that it needs, is not a schema, and at which place.
+// References that apply a schema to the same value without an end are an error too.
+func (d *Definitions) Compile(raw json.RawMessage) (*Schema, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.compiler == nil {
+		d.compiler = d.newCompiler()
+	}
+	tree, err := d.prepare(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	d.schemas++
+	at := fmt.Sprintf("%s%d", schemaURL, d.schemas)
+	if err := d.compiler.AddResource(at, tree); err != nil {
+		return nil, fmt.Errorf("load the schema: %w", err)
+	}
+	compiled, err := d.compiler.Compile(at)
+	if err != nil {
+		// The compiler keeps parts of schemas that it has not finished, so it cannot be used after an error.
+		d.compiler, d.nodes = nil, map[*jsonschema.Schema]*node{}
+		return nil, fmt.Errorf("compile the schema: %w", placeError(err))
+	}
+	root, err := d.convert(compiled)
+	if err != nil {
+		d.compiler, d.nodes = nil, map[*jsonschema.Schema]*node{}
+		return nil, fmt.Errorf("compile the schema: %w", err)
+	}
+	return &Schema{root}, nil
+}
+
+func (d *Definitions) newCompiler() *jsonschema.Compiler {
+	c := jsonschema.NewCompiler()
+	c.UseRegexpEngine(d.compilePattern)
+	c.UseLoader(definitionLoader{d})
+	c.AssertFormat()
+	c.AssertContent()
+	for _, f := range formats() {
+		c.RegisterFormat(f)
+	}
+	for _, decoder := range decoders() {
+		c.RegisterContentEncoding(decoder)
+	}
+	return c
+}
+
+// definitionLoader implements jsonschema.URLLoader for the URLs of definitions. No other URL is loaded.
+type definitionLoader struct{ d *Definitions }
+
+var _ jsonschema.URLLoader = definitionLoader{}
+
+// Load implements jsonschema.URLLoader.
+func (l definitionLoader) Load(at string) (any, error) {
+	escaped, isDefinition := strings.CutPrefix(at, definitionURL)
+	name, err := url.PathUnescape(escaped)
+	if !isDefinition || err != nil {
+		return nil, errors.New("references to other documents are not supported")
+	}
+	raw, exists := l.d.raw[name]
+	if !exists {
+		return nil, fmt.Errorf("there is no definition %q", name)
+	}
+	return l.d.prepare(raw)
+}
+
+// prepare reads a schema, and replaces its references to definitions with their URLs.
+func (d *Definitions) prepare(raw json.RawMessage) (any, error) {
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	if HasUnsafeNumber(tree) {
+		return nil, fmt.Errorf("a number of the schema has more than %d characters, or is not between -1e308 and 1e308",
+			MaxNumberBytes)
+	}
+	own := map[string]any{}
+	if object, ok := tree.(map[string]any); ok {
+		own, _ = object["$defs"].(map[string]any)
+	}
+	qualify(tree, own)
+	return tree, nil
+}
+
+// qualify replaces the references to definitions in a schema with their URLs, except those to its own definitions.
+func qualify(schema any, own map[string]any) {
+	switch s := schema.(type) {
+	case []any:
+		for _, item := range s {
+			qualify(item, own)
+		}
+	case map[string]any:
+		for keyword, value := range s {
+			switch keyword {
+			case "$ref":
+				if text, ok := value.(string); ok {
+					s[keyword] = qualifyReference(text, own)
+				}
+			case "const", "enum", "default", "example", "examples": // values, and no schemas
+			case "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions":
+				if named, ok := value.(map[string]any); ok {
+					for member := range maps.Values(named) {
+						qualify(member, own)
+					}
+				}
+			default:
+				qualify(value, own)
+			}
+		}
+	}
+}
+
+func qualifyReference(reference string, own map[string]any) string {
+	rest, ok := strings.CutPrefix(reference, "#/$defs/")
+	if !ok {
+		return reference
+	}
+	token, path, deeper := strings.Cut(rest, "/")
+	name, err := url.PathUnescape(token)
+	if err != nil {
+		return reference
+	}
+	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	if _, isOwn := own[name]; isOwn {
+		return reference
+	}
+	at := definitionURL + url.PathEscape(name)
+	if deeper {
+		at += "#/" + path
+	}
+	return at
+}
+
+// compilePattern compiles a regular expression of a schema. Expressions that package regex does not support, such as
+// those with back-references, match every text: the build of a project warns about them, and the upstream checks them.
+func (d *Definitions) compilePattern(text string) (jsonschema.Regexp, error) {
+	p, known := d.patterns[text]
+	if !known {
+		p = matchAll(text)
+		if compiled, err := regex.Compile(text); err == nil {
+			p = compiled
+		}
+		d.patterns[text] = p
+	}
+	return p, nil
+}
+
+// matchAll is a regular expression that is not checked, so it matches every text.
+type matchAll string
+
+// MatchString implements jsonschema.Regexp.
+func (matchAll) MatchString(string) bool { return true }
+
+// String implements jsonschema.Regexp.
+func (a matchAll) String() string { return string(a) }
+
+// placeError returns an error that names the places where schemas have mistakes.
+func placeError(err error) error {
+	if loading, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
+		return loading.Err
+	}
+	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return errors.New(readableURLs(err.Error()))
+	}
+	e, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err)
+	if !ok {
+		return errors.New(readableURLs(err.Error()))
+	}
+	var all []string
+	for _, leaf := range Leaves(e) {
+		for _, v := range describe(leaf) {
+			if len(all) < maxListed {
+				all = append(all, location(invalid.URL)+v.Pointer+" "+v.Detail)
+			}
+		}
+	}
+	return errors.New(strings.Join(all, "; "))
+}
+
+// location returns the place of a schema in words: the name of the definition, and a JSON pointer.
+func location(at string) string {
+	base, pointer, _ := strings.Cut(at, "#")
+	if unescaped, err := url.PathUnescape(pointer); err == nil {
+		pointer = unescaped
+	}
+	if name, ok := strings.CutPrefix(base, definitionURL); ok {
+		if unescaped, err := url.PathUnescape(name); err == nil {
+			name = unescaped
+		}
+		return fmt.Sprintf("definition %q: %s", name, pointer)
+	}
+	return pointer
+}
+
+// readableURLs removes the URLs that only this package knows from the text of an error of the library.
+func readableURLs(text string) string {
+	return strings.NewReplacer(definitionURL, "#/$defs/", schemaURL, "schema ").Replace(text)
+}
