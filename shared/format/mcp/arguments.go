@@ -22,8 +22,8 @@ type RequestParts struct {
 	Path, Query string
 	// Fields are the header fields, with the names that the operation uses.
 	Fields [][2]string
-	// Body is nil if the request has none. ContentType is the media type that the operation's bodies have. It is also
-	// set if Body is nil.
+	// Body is nil if the request has none. ContentType is the media type that the operation's bodies have, with the
+	// boundary of a multipart body. It is also set if Body is nil.
 	Body        []byte
 	ContentType string
 }
@@ -32,15 +32,17 @@ type RequestParts struct {
 type argumentEncoder struct {
 	RequestParts
 	operation *project.MCPOperation
-	query     []string                   // encoded pairs such as "name=text"
+	query     fieldList
 	body      map[string]json.RawMessage // the properties of the body
+	// fileOptions are the names and media types of files, by the properties that have the files.
+	fileOptions map[string]fileOptions
 }
 
 // EncodeArguments writes arguments into the parts of a request that they belong to. Callers have checked that the
 // arguments match the operation's schema. path is the operation's path, with its parameters in braces. Arguments
 // that the operation does not declare become properties of the body. Errors are about the arguments (Invalid).
 func EncodeArguments(o *project.MCPOperation, path string, arguments map[string]json.RawMessage) (RequestParts, error) {
-	e := &argumentEncoder{operation: o, body: map[string]json.RawMessage{}}
+	e := &argumentEncoder{operation: o, body: map[string]json.RawMessage{}, query: fieldList{remaining: maxFormBytes}}
 	e.Path, e.ContentType = path, o.ContentType
 	for _, a := range o.Arguments {
 		raw, present := arguments[a.Name]
@@ -67,7 +69,11 @@ func EncodeArguments(o *project.MCPOperation, path string, arguments map[string]
 	if err := e.writeBody(); err != nil {
 		return RequestParts{}, err
 	}
-	e.Query = strings.Join(e.query, "&")
+	var query []string
+	for _, field := range e.query.fields {
+		query = append(query, field.urlEncode(false))
+	}
+	e.Query = strings.Join(query, "&")
 	return e.RequestParts, nil
 }
 
@@ -81,11 +87,13 @@ func (e *argumentEncoder) put(a project.Argument, raw json.RawMessage) error {
 		}
 		e.Path = strings.ReplaceAll(e.Path, "{"+a.TargetName()+"}", text)
 	case project.InQuery:
-		e.addQuery(a, raw)
+		return e.addQuery(a, raw)
 	case project.InHeader:
 		return e.addField(a, raw)
 	case project.InProperty:
 		e.body[a.TargetName()] = raw
+	case project.InFileName, project.InMediaType:
+		e.putFileOption(a, raw)
 	case project.InBody:
 		e.Body = bytes.TrimSpace(raw)
 		if e.operation.Body == project.BodyText {
@@ -166,36 +174,11 @@ func join(v value, explode bool, separator string, escape func(string) string) s
 // escape escapes all characters that have a meaning in a path or a query.
 func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-func (e *argumentEncoder) addQuery(a project.Argument, raw json.RawMessage) {
-	name := escape(a.TargetName())
-	add := func(name, text string) { e.query = append(e.query, name+"="+text) }
+func (e *argumentEncoder) addQuery(a project.Argument, raw json.RawMessage) error {
 	if a.Style == project.StyleJSON {
-		add(name, escape(string(bytes.TrimSpace(raw))))
-		return
+		return e.query.add(a.TargetName(), "", string(bytes.TrimSpace(raw)))
 	}
-	v := parseValue(raw)
-	separator := map[string]string{project.StyleSpace: "%20", project.StylePipe: "%7C"}[a.Style]
-	if separator == "" {
-		separator = ","
-	}
-	switch {
-	case v.kind == 't':
-		add(name, escape(v.text))
-	case v.kind == 'l' && a.Explode:
-		for _, element := range v.list {
-			add(name, escape(element))
-		}
-	case v.kind == 'p' && a.Style == project.StyleDeep:
-		for _, pair := range v.pairs {
-			add(escape(a.TargetName()+"["+pair[0]+"]"), escape(pair[1]))
-		}
-	case v.kind == 'p' && a.Explode:
-		for _, pair := range v.pairs {
-			add(escape(pair[0]), escape(pair[1]))
-		}
-	default:
-		add(name, join(v, false, separator, escape))
-	}
+	return e.query.addStyled(a.TargetName(), a.Style, a.Explode, raw)
 }
 
 func (e *argumentEncoder) addField(a project.Argument, raw json.RawMessage) error {
@@ -212,23 +195,14 @@ func (e *argumentEncoder) addField(a project.Argument, raw json.RawMessage) erro
 
 // writeBody writes the body from its properties.
 func (e *argumentEncoder) writeBody() error {
-	if len(e.body) == 0 && !e.operation.BodyRequired {
+	if len(e.body) == 0 && len(e.fileOptions) == 0 && !e.operation.BodyRequired {
 		return nil
 	}
-	if e.operation.Body == project.BodyForm {
-		var form []string
-		for _, name := range sortedKeys(e.body) {
-			v := parseValue(e.body[name])
-			if v.kind == 'l' {
-				for _, element := range v.list {
-					form = append(form, escape(name)+"="+escape(element))
-				}
-				continue
-			}
-			form = append(form, escape(name)+"="+escape(scalar(e.body[name])))
-		}
-		e.Body = []byte(strings.Join(form, "&"))
-		return nil
+	switch e.operation.Body {
+	case project.BodyForm:
+		return e.writeURLEncoded()
+	case project.BodyMultipart:
+		return e.writeMultipart()
 	}
 	encoded, err := json.Marshal(e.body)
 	if err != nil {

@@ -61,7 +61,9 @@ func (b *offerBuilder) nameArguments() {
 
 // locationRank returns the precedence of a location if several locations have arguments of the same name.
 func locationRank(location ArgumentLocation) int {
-	return slices.Index([]ArgumentLocation{InPath, InQuery, InHeader, InProperty, InBody}, location)
+	return slices.Index([]ArgumentLocation{
+		InPath, InQuery, InHeader, InProperty, InBody, InFileName, InMediaType,
+	}, location)
 }
 
 // candidateNames returns the names that an argument can have, the best first. The last one has a digest, so that no

@@ -65,6 +65,10 @@ const (
 	// InProperty is a property of the body. InBody is the body as a whole.
 	InProperty ArgumentLocation = "property"
 	InBody     ArgumentLocation = "body"
+	// InFileName is the name of a file, and InMediaType the media type of a file. Target is the property that has the
+	// file. For a property with a list of files, the argument is a list in the same order.
+	InFileName  ArgumentLocation = "filename"
+	InMediaType ArgumentLocation = "mediaType"
 )
 
 // The styles of lists and objects in parameters (style in OpenAPI). StyleJSON is for parameters that the document
@@ -81,11 +85,13 @@ const (
 // BodyKind is the format of a body.
 type BodyKind string
 
-// The kinds of body.
+// The kinds of body. BodyForm is URL-encoded. A release that does not know BodyMultipart sends JSON as multipart/form-data
+// without a boundary, which upstreams refuse, so the kind needs no new ArtifactFormat.
 const (
-	BodyJSON BodyKind = "json"
-	BodyForm BodyKind = "form"
-	BodyText BodyKind = "text"
+	BodyJSON      BodyKind = "json"
+	BodyForm      BodyKind = "form"
+	BodyText      BodyKind = "text"
+	BodyMultipart BodyKind = "multipart"
 )
 
 // Argument is one argument of a tool or prompt.
@@ -94,10 +100,14 @@ type Argument struct {
 	Name     string           `json:"name"`
 	Location ArgumentLocation `json:"place"`
 	// Target is the argument's name in the request. It is "" if it equals Name.
-	Target   string `json:"target,omitempty"`
+	Target string `json:"target,omitempty"`
+	// Style and Explode say how lists and objects are written. Style is "" for a property of a body whose media type says
+	// how it is written.
 	Style    string `json:"style,omitempty"`
 	Explode  bool   `json:"explode,omitempty"`
 	Required bool   `json:"required,omitempty"`
+	// Form says how a property of a form is written. nil means the defaults.
+	Form *FormField `json:"form,omitempty"`
 	// Type is the JSON type of the argument's values, or "" if its schema does
 	// not name a single type. Description describes the argument of a prompt.
 	Type        string `json:"type,omitempty"`
@@ -148,7 +158,7 @@ func (c *compiler) offer(route *Route, withOutput bool) *MCPOperation {
 func (o *MCPOperation) estimatedBytes() int {
 	n := routeOverhead + len(o.Name) + len(o.Description) + len(o.URI) + len(o.Meta) + len(o.Annotations) + len(o.Input)
 	for _, a := range o.Arguments {
-		n += 100 + len(a.Name) + len(a.Target) + len(a.Description)
+		n += 100 + len(a.Name) + len(a.Target) + len(a.Description) + a.Form.estimatedBytes()
 	}
 	return n
 }

@@ -198,7 +198,7 @@ func (b *offerBuilder) addParameter(at string, found place) {
 				"by a schema.")
 			return
 		}
-		schema, pointer = mediaSchema(found.doc, content[mediaType]), at+"/content"+escapedPointer(mediaType)+"/schema"
+		schema, pointer = mediaSchema(place{doc: found.doc, value: content[mediaType]}), at+"/content"+escapedPointer(mediaType)+"/schema"
 		argument.Style = StyleJSON
 	} else if !b.setStyle(at, &argument, p) {
 		return
@@ -259,126 +259,6 @@ func (b *offerBuilder) completePathParameters() {
 	})
 }
 
-// addBody adds the arguments for the body: one for each property of an object, or a single
-// argument "body" for any other type. It warns about a body that no call of the tool has.
-func (b *offerBuilder) addBody() {
-	const at = "/requestBody"
-	if b.operation["requestBody"] == nil {
-		return
-	}
-	if b.route.Method == http.MethodTrace {
-		b.warn(at, "This body has no effect: a TRACE request has none. Remove it, or use another method.")
-		return
-	}
-	found, ok := b.deref(at, place{doc: b.doc, value: b.operation["requestBody"]})
-	if !ok {
-		return
-	}
-	request := found.object()
-	content, _ := request["content"].(map[string]any)
-	mediaType, kind := bodyContent(content)
-	if kind == "" {
-		b.reportUnsupportedBody(at)
-		return
-	}
-	b.offer.Body, b.offer.ContentType = kind, mediaType
-	if strings.Contains(mediaType, "*") {
-		b.offer.ContentType = "application/json"
-	}
-	pointer := at + "/content" + escapedPointer(mediaType) + "/schema"
-	schema := mediaSchema(found.doc, content[mediaType])
-	if schema.value == nil {
-		any := map[string]any{}
-		if kind == BodyText {
-			any["type"] = "string"
-		}
-		schema.value = any
-	}
-	inline := b.inlineSchema
-	if kind == BodyForm {
-		inline = b.inlineBaseType
-	}
-	inlined, ok := inline(pointer, schema, "readOnly")
-	if !ok {
-		return
-	}
-	bodyRequired := request["required"] == true
-	flat, isObject := flatten(inlined)
-	if kind == BodyText || !isObject {
-		if kind == BodyForm {
-			b.fail(pointer, "An MCP server makes a form of an object's properties. Describe this body by a schema of the "+
-				"type object.")
-			return
-		}
-		b.addArgument(Argument{Location: InBody, Target: "body", Required: bodyRequired},
-			withDescription(inlined, text(orEmpty(request["description"]))))
-		return
-	}
-	b.addProperties(flat, bodyRequired)
-}
-
-// reportUnsupportedBody reports a body in a format that MCP servers do not send. It is an error, except
-// for a method whose requests usually have no body: the tool then calls the operation without it.
-func (b *offerBuilder) reportUnsupportedBody(at string) {
-	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, b.route.Method) {
-		b.warn(at+"/content", "This body is no argument of the MCP tool: an MCP server sends JSON, text or forms. Describe "+
-			"it as application/json, or remove it.")
-		return
-	}
-	b.fail(at+"/content", "An MCP server sends JSON, text or forms, and this body is none of these. Describe it as "+
-		"application/json, or expose another operation.")
-}
-
-// addProperties adds an argument for each property of a body that is an object.
-func (b *offerBuilder) addProperties(flat map[string]any, bodyRequired bool) {
-	properties, _ := flat["properties"].(map[string]any)
-	required, _ := flat["required"].([]any)
-	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		b.addArgument(Argument{Location: InProperty, Target: name, Required: bodyRequired &&
-			slices.Contains(required, any(name))}, properties[name])
-	}
-	b.offer.BodyRequired = bodyRequired
-	switch extra := flat["additionalProperties"]; {
-	case extra != nil:
-		b.additional = extra
-	case len(properties) == 0:
-		b.additional = true // an object without any description
-	}
-}
-
-// jsonContent returns the JSON media type of a content object, or a range that includes it, or "" if there is neither.
-func jsonContent(content map[string]any) string {
-	for _, exact := range []string{"application/json", "*/*", "application/*"} {
-		if _, ok := content[exact]; ok {
-			return exact
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		base, _, _ := strings.Cut(strings.ToLower(name), ";")
-		if base = strings.TrimSpace(base); base == "application/json" || strings.HasSuffix(base, "+json") {
-			return name
-		}
-	}
-	return ""
-}
-
-// bodyContent returns the media type and format that an MCP server uses to
-// send a body. It returns "" and "" if it supports none of the media types.
-func bodyContent(content map[string]any) (string, BodyKind) {
-	if name := jsonContent(content); name != "" {
-		return name, BodyJSON
-	}
-	if _, ok := content["application/x-www-form-urlencoded"]; ok {
-		return "application/x-www-form-urlencoded", BodyForm
-	}
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		if strings.HasPrefix(name, "text/") && !strings.Contains(name, "*") {
-			return name, BodyText
-		}
-	}
-	return "", ""
-}
-
 // withDescription returns a schema with a description, unless the description is "".
 func withDescription(schema any, description string) any {
 	if description == "" {
@@ -423,7 +303,7 @@ func (b *offerBuilder) outputSchema() any {
 		}
 		content, _ := response.object()["content"].(map[string]any)
 		mediaType := jsonContent(content)
-		media := mediaSchema(response.doc, content[mediaType])
+		media := mediaSchema(place{doc: response.doc, value: content[mediaType]})
 		if media.value == nil || !mayBeObject(media) {
 			return nil
 		}
@@ -461,10 +341,10 @@ func mayBeObject(schema place) bool {
 }
 
 // mediaSchema returns the schema of a media type, which can be a reference. The value is nil if there is none.
-func mediaSchema(doc *document, media any) place {
-	found, ok := place{doc: doc, value: media}.deref()
+func mediaSchema(media place) place {
+	found, ok := media.deref()
 	if !ok {
-		return place{doc: doc}
+		return place{doc: media.doc}
 	}
 	return place{doc: found.doc, value: found.object()["schema"]}
 }
