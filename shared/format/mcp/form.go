@@ -269,7 +269,11 @@ type multipartForm struct {
 }
 
 // add adds a part. fileName is "" for a part that is no file, and mediaType is "" for the default.
+// Names with control characters are refused: the header of a part cannot have them.
 func (m *multipartForm) add(name, fileName, mediaType string, headers map[string]string, content []byte) error {
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return Invalid("Send names without control characters in a form.")
+	}
 	disposition := multipart.FileContentDisposition(name, fileName)
 	if fileName == "" {
 		disposition = strings.TrimSuffix(disposition, `; filename=""`)

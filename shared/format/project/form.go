@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -124,6 +125,11 @@ func (f *formBuilder) addField(a Argument, schema any) {
 			f.fail(at+"/"+name, "An MCP server cannot write a form within a form. Describe the property as JSON.")
 			return
 		}
+	}
+	if f.isMultipart && strings.ContainsFunc(a.Target, unicode.IsControl) {
+		f.fail(strings.TrimSuffix(f.at, "/encoding")+"/schema", "The name %s has control characters, which the header of a part "+
+			"cannot have. Rename the property.", quote(a.Target))
+		return
 	}
 	field := &FormField{}
 	if !f.setHeaders(at+"/headers", field, encoding["headers"]) {
