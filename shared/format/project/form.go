@@ -137,7 +137,7 @@ func (f *formBuilder) addField(a Argument, schema any) {
 	}
 	types := mediaTypes(encoding["contentType"])
 	for _, mediaType := range types {
-		if !isMediaType(mediaType) {
+		if !isMediaType(mediaType) || !strings.Contains(mediaType, "/") {
 			f.fail(at+"/contentType", "This is no list of media types. Write media types such as text/csv, separated by commas.")
 			return
 		}

@@ -18,7 +18,7 @@ func offered(t *testing.T, version, method, operation, components string) (*proj
 		"handler": {"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)", "options": {}}}}}`)
 	for name, data := range files {
 		text := strings.Replace(string(data), `"operations": [`, `"includeOutputSchema": true, "operations": [`, 1)
-		text = strings.Replace(text, `"openapi": "3.1.0"`, `"openapi": "`+version+`"`, 1)
+		text = strings.Replace(text, `"openapi": "3.0.3"`, `"openapi": "`+version+`"`, 1)
 		text = strings.TrimSuffix(strings.TrimSpace(text), "}") + `, "components": {"schemas": {` + components + `}}}`
 		files[name] = []byte(text)
 	}
