@@ -203,6 +203,7 @@ func (e *argumentEncoder) writeBody() error {
 		return e.writeURLEncoded()
 	case project.BodyMultipart:
 		return e.writeMultipart()
+	case project.BodyJSON, project.BodyText:
 	}
 	encoded, err := json.Marshal(e.body)
 	if err != nil {

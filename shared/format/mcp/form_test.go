@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -62,16 +63,22 @@ var urlEncodedCases = []struct{ name, encoding, value, want string }{
 	{"an empty list", ``, `[]`, ``},
 	{"a text as JSON", `"contentType": "application/json"`, `"a"`, `p=%22a%22`},
 	{"a list whose elements are JSON", `"contentType": "application/json"`, `["a",1]`, `p=%22a%22&p=1`},
-	{"the first media type for all values", `"contentType": "text/csv, application/vnd.a+json"`, `{"a":1}`,
-		`p=%7B%22a%22%3A1%7D`},
+	{
+		"the first media type for all values", `"contentType": "text/csv, application/vnd.a+json"`, `{"a":1}`,
+		`p=%7B%22a%22%3A1%7D`,
+	},
 
 	{"the object of a payment service", `"style": "deepObject", "explode": true`, `{"order":"6735"}`, `p%5Border%5D=6735`},
-	{"lists and objects within an object", `"style": "deepObject", "explode": true`,
+	{
+		"lists and objects within an object", `"style": "deepObject", "explode": true`,
 		`[{"price":"x","quantity":2,"tags":["a","b"]},{"price":"y"}]`,
 		`p%5B0%5D%5Bprice%5D=x&p%5B0%5D%5Bquantity%5D=2&p%5B0%5D%5Btags%5D%5B0%5D=a&p%5B0%5D%5Btags%5D%5B1%5D=b` +
-			`&p%5B1%5D%5Bprice%5D=y`},
-	{"null, a boolean and empty values within an object", `"style": "deepObject"`,
-		`{"a":null,"b":false,"c":"","d":{},"e":[]}`, `p%5Ba%5D=&p%5Bb%5D=false&p%5Bc%5D=`},
+			`&p%5B1%5D%5Bprice%5D=y`,
+	},
+	{
+		"null, a boolean and empty values within an object", `"style": "deepObject"`,
+		`{"a":null,"b":false,"c":"","d":{},"e":[]}`, `p%5Ba%5D=&p%5Bb%5D=false&p%5Bc%5D=`,
+	},
 	{"a text as deepObject", `"style": "deepObject"`, `""`, `p=`},
 	{"style form", `"style": "form"`, `{"r":100,"g":[1,2]}`, `g=%5B1%2C2%5D&r=100`},
 	{"explode alone", `"explode": true`, `["a","b"]`, `p=a&p=b`},
@@ -114,7 +121,7 @@ func readParts(t testing.TB, parts mcp.RequestParts) []receivedPart {
 	var out []receivedPart
 	for r := multipart.NewReader(strings.NewReader(string(parts.Body)), parameters["boundary"]); ; {
 		p, err := r.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return out
 		}
 		if err != nil {
@@ -148,7 +155,8 @@ var multipartCases = []struct {
 		"objects and lists", "3.0.3", `"o": {"type": "object"}, "l": {"type": "array", "items": {}}`, ``,
 		`{"o":{"a":1},"l":["x",{"b":2},[3]]}`,
 		[]receivedPart{
-			{name: "l", content: "x"}, {name: "l", mediaType: "application/json", content: `{"b":2}`},
+			{name: "l", content: "x"},
+			{name: "l", mediaType: "application/json", content: `{"b":2}`},
 			{name: "l", mediaType: "application/json", content: `[3]`},
 			{name: "o", mediaType: "application/json", content: `{"a":1}`},
 		},

@@ -168,29 +168,43 @@ func TestFormsThatCannotBeOffered(t *testing.T) {
 		return body(multipart, `"p": {"type": "string"}`, `"p": {"headers": {`+header+`}}`)
 	}
 	for _, tt := range []struct{ name, content, at, message string }{
-		{"an object as XML", body(urlEncoded, `"p": {"type": "object"}`, `"p": {"contentType": "application/xml"}`),
-			"/encoding/p/contentType", "writes JSON, and texts"},
+		{
+			"an object as XML", body(urlEncoded, `"p": {"type": "object"}`, `"p": {"contentType": "application/xml"}`),
+			"/encoding/p/contentType", "writes JSON, and texts",
+		},
 		{"a list of numbers as XML", body(multipart, `"p": {"type": "array", "items": {"type": "integer"}}`,
 			`"p": {"contentType": "application/xml"}`), "/encoding/p/contentType", "writes JSON, and texts"},
 		{"text in another charset", body(urlEncoded, `"p": {"type": "string"}`,
 			`"p": {"contentType": "text/csv; charset=utf-16"}`), "/encoding/p/contentType", "UTF-8"},
-		{"no media type", body(urlEncoded, `"p": {}`, `"p": {"contentType": "text"}`), "/encoding/p/contentType",
-			"no list of media types"},
+		{
+			"no media type", body(urlEncoded, `"p": {}`, `"p": {"contentType": "text"}`), "/encoding/p/contentType",
+			"no list of media types",
+		},
 		{"another style", body(urlEncoded, `"p": {}`, `"p": {"style": "matrix"}`), "/encoding/p/style", "spaceDelimited"},
-		{"a file within an object", body(multipart, `"p": {"type": "object", "properties": {`+binary+`}}`, ``), "/encoding/p",
-			"has one elsewhere"},
-		{"a form within a form", body(multipart, `"p": {"type": "object"}`, `"p": {"encoding": {}}`), "/encoding/p/encoding",
-			"a form within a form"},
-		{"parts by their positions", `"` + multipart + `": {"itemEncoding": {}, "schema": {"properties": {}}}`, "/itemEncoding",
-			"by their positions"},
+		{
+			"a file within an object", body(multipart, `"p": {"type": "object", "properties": {`+binary+`}}`, ``), "/encoding/p",
+			"has one elsewhere",
+		},
+		{
+			"a form within a form", body(multipart, `"p": {"type": "object"}`, `"p": {"encoding": {}}`), "/encoding/p/encoding",
+			"a form within a form",
+		},
+		{
+			"parts by their positions", `"` + multipart + `": {"itemEncoding": {}, "schema": {"properties": {}}}`, "/itemEncoding",
+			"by their positions",
+		},
 		{"no object", `"` + multipart + `": {"schema": {"type": "array"}}`, "/schema", "type object"},
 		{"a name with a line break", body(multipart, `"a\nb": {"type": "string"}`, ``), "/schema", "control characters"},
-		{"a required header without a value", header(`"X-A": {"required": true, "schema": {"type": "string"}}`),
-			"/encoding/p/headers/X-A", "cannot know the value"},
+		{
+			"a required header without a value", header(`"X-A": {"required": true, "schema": {"type": "string"}}`),
+			"/encoding/p/headers/X-A", "cannot know the value",
+		},
 		{"a header of two lines", header(`"X-A": {"schema": {"const": "a\r\nb"}}`), "/encoding/p/headers/X-A", "one line"},
 		{"an invalid name of a header", header(`"X A": {"schema": {"const": "a"}}`), "/encoding/p/headers/X A", "no header"},
-		{"a transfer encoding", header(`"Content-Transfer-Encoding": {"schema": {"const": "base64"}}`),
-			"/encoding/p/headers/Content-Transfer-Encoding", "RFC 7578"},
+		{
+			"a transfer encoding", header(`"Content-Transfer-Encoding": {"schema": {"const": "base64"}}`),
+			"/encoding/p/headers/Content-Transfer-Encoding", "RFC 7578",
+		},
 	} {
 		o, problems := formOffer(t, "3.1.1", "post", tt.content)
 		if o != nil || len(problems) != 1 {
@@ -209,14 +223,22 @@ func TestEncodingsWithoutEffect(t *testing.T) {
 	const p = `"p": {"type": "string"}`
 	for _, tt := range []struct{ name, content, at, message string }{
 		{"no property", body(urlEncoded, p, `"q": {"style": "form"}`), "/encoding/q", "has no property"},
-		{"headers of a URL-encoded form", body(urlEncoded, p, `"p": {"headers": {"X-A": {"schema": {"const": 1}}}}`),
-			"/encoding/p/headers", "multipart"},
-		{"a media type next to a style", body(urlEncoded, p, `"p": {"style": "form", "contentType": "text/plain"}`),
-			"/encoding/p/contentType", "next to style"},
-		{"the header Content-Type", body(multipart, p, `"p": {"headers": {"content-type": {"schema": {"const": "a/b"}}}}`),
-			"/encoding/p/headers/content-type", "writes it itself"},
-		{"a header without a value", body(multipart, p, `"p": {"headers": {"X-A": {"schema": {"type": "string"}}}}`),
-			"/encoding/p/headers/X-A", "leaves the header out"},
+		{
+			"headers of a URL-encoded form", body(urlEncoded, p, `"p": {"headers": {"X-A": {"schema": {"const": 1}}}}`),
+			"/encoding/p/headers", "multipart",
+		},
+		{
+			"a media type next to a style", body(urlEncoded, p, `"p": {"style": "form", "contentType": "text/plain"}`),
+			"/encoding/p/contentType", "next to style",
+		},
+		{
+			"the header Content-Type", body(multipart, p, `"p": {"headers": {"content-type": {"schema": {"const": "a/b"}}}}`),
+			"/encoding/p/headers/content-type", "writes it itself",
+		},
+		{
+			"a header without a value", body(multipart, p, `"p": {"headers": {"X-A": {"schema": {"type": "string"}}}}`),
+			"/encoding/p/headers/X-A", "leaves the header out",
+		},
 		{"a style of a file", body(multipart, binary, `"f": {"style": "deepObject"}`), "/encoding/f", "part of its own"},
 		{"a property of responses", body(urlEncoded, `"p": {"type": "string", "readOnly": true}, "q": {}`,
 			`"p": {"style": "form"}`), "", ""},
