@@ -20,7 +20,8 @@ func mcpFormFiles(base string) project.Files {
   "paths": {
     "/mcp": {"post": {"operationId": "server", "responses": {"default": {"description": "It"}}, "x-gateway-route": {
       "handler": {"export": "mcpServerHandler", "module": "$import(@gatewright/runtime)", "options": {"operations": [
-        {"file": "./config/routes.oas.json", "id": "addCustomer"}, {"file": "./config/routes.oas.json", "id": "upload"}]}}}}},
+        {"file": "./config/routes.oas.json", "id": "addCustomer"},
+        {"file": "./config/routes.oas.json", "id": "upload"}]}}}}},
     "/v1/customers": {"post": {"operationId": "addCustomer", "responses": {"default": {"description": "It"}},
       "requestBody": {"content": {"application/x-www-form-urlencoded": {
         "encoding": {"metadata": {"explode": true, "style": "deepObject"}},

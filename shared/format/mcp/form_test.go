@@ -31,7 +31,8 @@ func formOperation(t testing.TB, version, mediaType, properties, encoding string
 		"responses": {"200": {"description": "d"}}}}}}`, version, mediaType, properties, encoding)
 	offers, problems := project.OfferedOperations([]byte(document))
 	if len(problems) > 0 || len(offers) != 1 {
-		t.Fatalf("OfferedOperations(%s) = %d operations, problems %+v, want 1 and no problems", document, len(offers), problems)
+		t.Fatalf("OfferedOperations(%s) = %d operations, problems %+v, want 1 and no problems",
+			document, len(offers), problems)
 	}
 	return &offers[0].MCPOperation
 }
@@ -149,7 +150,9 @@ var multipartCases = []struct {
 	{
 		"scalars", "3.1.1", `"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "boolean"}`, ``,
 		`{"a":"é\r\n--x","b":9007199254740993,"c":true}`,
-		[]receivedPart{{name: "a", content: "é\r\n--x"}, {name: "b", content: "9007199254740993"}, {name: "c", content: "true"}},
+		[]receivedPart{
+			{name: "a", content: "é\r\n--x"}, {name: "b", content: "9007199254740993"}, {name: "c", content: "true"},
+		},
 	},
 	{
 		"objects and lists", "3.0.3", `"o": {"type": "object"}, "l": {"type": "array", "items": {}}`, ``,
@@ -270,7 +273,8 @@ func TestRefusedForms(t *testing.T) {
 		{"no media type", multipartForm, file, `"f": {"contentType": "image/*"}`, `{"f":""}`, "Send the media type"},
 		{"a name without a file", multipartForm, file, ``, `{"filename_f":"a"}`, "Send the file"},
 		{
-			"more names than files", multipartForm, `"f": {"type": "array", "items": {"type": "string", "format": "binary"}}`, ``,
+			"more names than files", multipartForm, `"f": {"type": "array", "items": {"type": "string", "format": "binary"}}`,
+			``,
 			`{"f":["YQ=="],"filename_f":["a","b"]}`, "at most as many",
 		},
 	} {
@@ -282,7 +286,8 @@ func TestRefusedForms(t *testing.T) {
 }
 
 // hostile generates texts with the characters that have a meaning in forms.
-var hostile = rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom([]rune("&=+%#;,| \r\n\x00\"\\-[]é2aF:")), 0, 12, -1))
+var hostile = rapid.OneOf(rapid.String(),
+	rapid.StringOfN(rapid.RuneFrom([]rune("&=+%#;,| \r\n\x00\"\\-[]é2aF:")), 0, 12, -1))
 
 // nestedValue generates an object with objects, lists and texts. Names have no brackets.
 func nestedValue(depth int) *rapid.Generator[any] {
@@ -358,7 +363,8 @@ func TestFormsArriveUnchanged(t *testing.T) {
 			hasControl = hasControl || strings.ContainsFunc(name, unicode.IsControl)
 		}
 		if hasControl != (err != nil) {
-			rt.Errorf("EncodeArguments(%s) error = %v, want an error for names with control characters: %t", raw, err, hasControl)
+			rt.Errorf("EncodeArguments(%s) error = %v, want an error for names with control characters: %t",
+				raw, err, hasControl)
 		}
 		if err != nil {
 			return

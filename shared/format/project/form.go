@@ -127,8 +127,8 @@ func (f *formBuilder) addField(a Argument, schema any) {
 		}
 	}
 	if f.isMultipart && strings.ContainsFunc(a.Target, unicode.IsControl) {
-		f.fail(strings.TrimSuffix(f.at, "/encoding")+"/schema", "The name %s has control characters, which the header of a part "+
-			"cannot have. Rename the property.", quote(a.Target))
+		f.fail(strings.TrimSuffix(f.at, "/encoding")+"/schema", "The name %s has control characters, which the header of a "+
+			"part cannot have. Rename the property.", quote(a.Target))
 		return
 	}
 	field := &FormField{}
@@ -148,18 +148,19 @@ func (f *formBuilder) addField(a Argument, schema any) {
 	file, isList := f.fileSchema(schema, types)
 	switch {
 	case f.isMultipart && file != nil:
-		if style := encoding["style"]; style != nil && style != any(StyleForm) || isList && encoding["explode"] == any(false) {
+		if hasStyle && encoding["style"] != any(StyleForm) || isList && encoding["explode"] == any(false) {
 			f.warn(at, "The style of this encoding has no effect: each file is a part of its own. Remove it.")
 		}
 		f.addFile(a, schema, field, types)
 		return
 	case f.isMultipart && hasFile(schema):
-		f.fail(at, "An MCP server can send a file as a property of the form or as an element of a list, and this property has "+
-			"one elsewhere. Describe the file as a property of its own.")
+		f.fail(at, "An MCP server can send a file as a property of the form or as an element of a list, and this property "+
+			"has one elsewhere. Describe the file as a property of its own.")
 		return
 	case hasStyle || hasExplode || hasReserved:
 		if len(types) > 0 {
-			f.warn(at+"/contentType", "This media type has no effect next to style, explode or allowReserved. Remove one of them.")
+			f.warn(at+"/contentType", "This media type has no effect next to style, explode or allowReserved. Remove one "+
+				"of them.")
 		}
 		if !f.setStyle(at, &a, encoding) {
 			return
@@ -261,15 +262,15 @@ func (f *formBuilder) setHeaders(at string, field *FormField, headers any) bool 
 			return false
 		}
 		if slices.Contains(ownHeaders, strings.ToLower(name)) {
-			f.warn(headerAt, "This header has no effect: the MCP server writes it itself, with the contentType of the encoding. "+
-				"Remove it.")
+			f.warn(headerAt, "This header has no effect: the MCP server writes it itself, with the contentType of the "+
+				"encoding. Remove it.")
 			continue
 		}
 		value, known := f.headerValue(headerAt, header)
 		switch {
 		case !known && header.object()["required"] == any(true):
-			f.fail(headerAt, "An MCP server cannot know the value of this header of a part, and it is required. Write the value "+
-				"as const or default into its schema.")
+			f.fail(headerAt, "An MCP server cannot know the value of this header of a part, and it is required. Write the "+
+				"value as const or default into its schema.")
 			return false
 		case !known:
 			f.warn(headerAt, "An MCP server cannot know the value of this header of a part, so it leaves the header out. Write "+

@@ -12,8 +12,8 @@ import (
 // formOffer returns what a document offers of POST /a, whose body is the content, and the problems.
 func formOffer(t *testing.T, version, method, content string) (*project.OfferedOperation, []project.Problem) {
 	t.Helper()
-	offers, problems := project.OfferedOperations([]byte(`{"openapi": "` + version + `", "paths": {"/a": {"` + method + `": {
-		"operationId": "a", "requestBody": {"content": {` + content + `}},
+	offers, problems := project.OfferedOperations([]byte(`{"openapi": "` + version + `", "paths": {"/a": {
+		"` + method + `": {"operationId": "a", "requestBody": {"content": {` + content + `}},
 		"responses": {"200": {"description": "d"}}}}}}`))
 	if len(offers) == 0 {
 		return nil, problems
@@ -43,8 +43,8 @@ func formArguments(o *project.OfferedOperation) string {
 
 // body returns a content object with a media type whose schema has properties, and with encodings.
 func body(mediaType, properties, encoding string) string {
-	return `"` + mediaType + `": {"schema": {"type": "object", "properties": {` + properties + `}}, "encoding": {` + encoding +
-		`}}`
+	return `"` + mediaType + `": {"schema": {"type": "object", "properties": {` + properties + `}},
+		"encoding": {` + encoding + `}}`
 }
 
 const (
@@ -80,7 +80,8 @@ func TestArgumentsOfForms(t *testing.T) {
 			"property p",
 		},
 		{
-			"a file", "3.0.3", body(multipart, binary, ``), `property f {"contentType":"application/octet-stream","file":true}; ` +
+			"a file", "3.0.3", body(multipart, binary, ``),
+			`property f {"contentType":"application/octet-stream","file":true}; ` +
 				`filename filename_f for f; mediaType mediaType_f for f`,
 		},
 		{
@@ -140,7 +141,8 @@ func TestSchemasOfFiles(t *testing.T) {
 	}
 	const name = `"maxLength":255,"minLength":1,"type":"string"`
 	const want = `{"filename_f":{"description":"The name of the file \"f\".",` + name + `},` +
-		`"filename_l":{"description":"The names of the files \"l\", in the same order.","items":{` + name + `},"type":"array"},` +
+		`"filename_l":{"description":"The names of the files \"l\", in the same order.","items":{` + name + `},` +
+		`"type":"array"},` +
 		`"l":{"items":{"contentEncoding":"base64","contentMediaType":"application/pdf",` +
 		`"description":"The content of the file in Base64.","type":"string"},"maxItems":2,"type":"array"},` +
 		`"mediaType_f":{"description":"The media type of the file \"f\".",` +
@@ -190,8 +192,8 @@ func TestFormsThatCannotBeOffered(t *testing.T) {
 			"a form within a form",
 		},
 		{
-			"parts by their positions", `"` + multipart + `": {"itemEncoding": {}, "schema": {"properties": {}}}`, "/itemEncoding",
-			"by their positions",
+			"parts by their positions", `"` + multipart + `": {"itemEncoding": {}, "schema": {"properties": {}}}`,
+			"/itemEncoding", "by their positions",
 		},
 		{"no object", `"` + multipart + `": {"schema": {"type": "array"}}`, "/schema", "type object"},
 		{"a name with a line break", body(multipart, `"a\nb": {"type": "string"}`, ``), "/schema", "control characters"},
