@@ -22,7 +22,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -248,22 +251,17 @@ func readCertificates(certs map[string]project.ClientCertificate) (map[string]pr
 
 // checkProject returns an error for a folder without a project configuration.
 func checkProject(dir string) error {
-	routes, err := filepath.Glob(filepath.Join(escapeGlob(dir), "config", "*.oas.json"))
-	if err != nil || len(routes) == 0 {
+	const config = "config"
+	entries, err := os.ReadDir(filepath.Join(dir, config))
+	if err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return project.IsRoutesFile(path.Join(config, e.Name()))
+	}) {
 		return &UsageError{
-			fmt.Sprintf("%s is no project's folder: it has no config/*.oas.json, in which routes are described",
-				output.Printable(dir)),
+			fmt.Sprintf("%s is no project's folder: it has no config/*.oas.json or config/*.oas.yaml, in which routes are "+
+				"described", output.Printable(dir)),
 		}
 	}
 	return nil
-}
-
-// escapeGlob escapes a folder's name for a glob pattern.
-func escapeGlob(name string) string {
-	if filepath.Separator == '\\' {
-		return name // on Windows, a backslash separates folders and cannot escape
-	}
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 // listen listens on Options.Addr and sets origin. It warns if other machines can connect.

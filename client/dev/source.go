@@ -21,6 +21,8 @@ import (
 type source struct {
 	project *folder.Project
 	envFile string
+	// references are the files to which references of the last contents led (project.Result.References).
+	references []string
 }
 
 // contents has the content of a source at one moment.
@@ -46,6 +48,11 @@ func (s *source) fingerprint() (text string, newest time.Time) {
 		if info.ModTime().After(newest) {
 			newest = info.ModTime()
 		}
+	}
+	for _, name := range s.references {
+		file := filepath.Join(s.project.Dir, filepath.FromSlash(name))
+		add(file, os.Lstat)
+		add(file, os.Stat)
 	}
 	for _, dir := range []string{"", "config"} {
 		dirPath := filepath.Join(s.project.Dir, dir)

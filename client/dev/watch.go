@@ -114,6 +114,7 @@ func (w *watcher) build(ctx context.Context, newest time.Time) {
 	result, next := project.Result{Errors: c.problems}, (*version)(nil)
 	if len(c.problems) == 0 {
 		result, next, err = w.compile(ctx, c)
+		w.files.references = result.References
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/client/output"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 // escapeWorkflowCommands escapes the lines of a text that GitHub's runner would execute as commands. A command is at
@@ -136,7 +137,7 @@ var (
 // ruleOf returns the category of a problem: the part of the project that has the problem.
 func ruleOf(f finding) rule {
 	switch {
-	case strings.HasPrefix(f.File, "config/") && strings.HasSuffix(f.File, ".oas.json"):
+	case project.IsRoutesFile(f.File):
 		return routesRule
 	case f.File == "config/policies.json":
 		return policiesRule

@@ -4,7 +4,7 @@
 // It does not check the project (package validate) and sends nothing. It overwrites no file: it creates all files, or
 // none.
 //
-// Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go and yaml.go read descriptions, and
+// Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go reads descriptions, and
 // indent.go indents them. swagger.go and swaggernames.go convert Swagger 2.0. servers.go chooses the servers to which
 // routes forward, security.go maps security schemes to policies, and pathitems.go writes out references between paths. The
 // files of the template are in the folder template.

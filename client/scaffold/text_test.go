@@ -78,10 +78,10 @@ func TestInvalidTextIsRefusedWithItsLine(t *testing.T) {
 		{"UTF-16 without mark", encoded(false, 0), "is in UTF-16: save it in UTF-8"},
 		{"UTF-16 in JSON", "{\x00\"\x00a\x00", "is in UTF-16: save it in UTF-8"},
 		{"UTF-32", "\xff\xfe\x00\x00o\x00\x00\x00", "is in UTF-32: save it in UTF-8"},
-		{"zero byte", "openapi: 3.1.0\ninfo: \x00\n", "line 2: the description has a zero byte"},
+		{"zero byte", "openapi: 3.1.0\ninfo: \x00\n", "line 2: the file has a zero byte"},
 		{
 			"Latin-1", strings.ReplaceAll(description, "é", "\xe9"),
-			"line 2: the description is not in UTF-8, but probably in Latin-1 (ISO 8859-1)",
+			"line 2: the file is not in UTF-8, but probably in Latin-1 (ISO 8859-1)",
 		},
 		{
 			"duplicate in YAML", "openapi: 3.1.0\npaths:\n  /a:\n    get: {}\n    get: {}\n",

@@ -8,7 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/gatewright/gatewright/shared/format/yamljson"
 )
 
 // document is a file as a tree of map[string]any, []any, string, bool, nil and json.Number.
@@ -38,19 +39,26 @@ func (d *document) isOpenAPI30() bool {
 	return strings.HasPrefix(version, "3.0.")
 }
 
-// parse reads a JSON file. It reports invalid encoding, syntax errors with line and column, duplicate names in an
-// object, invalid numbers and exceeded budgets. It returns nil if the file has no tree that can be checked further.
+// maxConvertedBytes is the maximum size of the JSON that a file in YAML becomes. It can be larger than the file, because
+// of quotation marks and aliases.
+const maxConvertedBytes = 2 * fileBytes
+
+// parse reads a file in JSON or YAML. It reports invalid encoding, syntax errors with line and column, duplicate names in
+// an object, invalid numbers and exceeded budgets. It returns nil if the file has no tree that can be checked further.
 func (c *compiler) parse(file string, data []byte) *document {
 	r := &c.report
 	text := withoutMark(data)
-	data = withoutComments(file, text)
-	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
-		r.fail(file, "", "This file is in UTF-16. Save it in UTF-8.")
+	if err := yamljson.CheckEncoding(text); err != nil {
+		r.failText(file, err)
 		return nil
 	}
-	if offset := invalidUTF8(data); offset >= 0 {
-		r.failAt(file, "", text, offset, "This is no UTF-8. Save the file in UTF-8.")
-		return nil
+	data = withoutComments(file, text)
+	if isYAML(file) {
+		var err error
+		if data, err = convertYAML(text); err != nil {
+			r.failText(file, err)
+			return nil
+		}
 	}
 	p := &parser{
 		c: c, file: file, report: r, dec: json.NewDecoder(bytes.NewReader(data)),
@@ -79,6 +87,18 @@ func (c *compiler) parse(file string, data []byte) *document {
 	}
 	p.doc.root = root
 	return p.doc
+}
+
+// isYAML reports whether a file is in YAML.
+func isYAML(file string) bool { return strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml") }
+
+// convertYAML returns the JSON of a text in YAML.
+func convertYAML(text []byte) ([]byte, error) {
+	d, err := yamljson.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return d.JSON(maxConvertedBytes)
 }
 
 // discarded is a value that json.Unmarshal does not store: it only checks the syntax. A json.RawMessage would copy
@@ -222,21 +242,6 @@ func hasSafeExponent(n json.Number) bool {
 		return err == nil && e >= -maxExponent && e <= maxExponent
 	}
 	return true
-}
-
-// invalidUTF8 returns the offset of the first byte that is not valid UTF-8, or -1 if there is none.
-func invalidUTF8(data []byte) int {
-	if utf8.Valid(data) {
-		return -1
-	}
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return -1
 }
 
 // text returns a string, number or other scalar of a document as text.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/jsonc"
+
+	"github.com/gatewright/gatewright/shared/format/yamljson"
 )
 
 // Locate adds lines and columns to problems that have a file but no line. It finds the value that the problem's pointer
@@ -25,7 +27,22 @@ func Locate(files Files, problems []Problem) {
 	}
 	for file, all := range byFile {
 		text := withoutMark(files[file])
-		locate(text, withoutComments(file, text), all)
+		if isYAML(file) {
+			locateYAML(text, all)
+		} else {
+			locate(text, withoutComments(file, text), all)
+		}
+	}
+}
+
+// locateYAML sets the lines and columns of problems in a document in YAML.
+func locateYAML(text []byte, problems []*Problem) {
+	d, err := yamljson.Parse(text)
+	if err != nil {
+		return // the problems have lines, or are about the whole file
+	}
+	for _, p := range problems {
+		p.Line, p.Column = d.Position(p.Path)
 	}
 }
 

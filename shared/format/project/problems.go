@@ -2,12 +2,17 @@ package project
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gatewright/gatewright/shared/format/yamljson"
 )
 
 // report collects the mistakes in a project. It keeps the first mistakes in the order of files
@@ -114,6 +119,20 @@ func (r *report) failUnset(file, pointer, name, message string) {
 func (r *report) failAt(file, pointer string, text []byte, offset int, format string, args ...any) {
 	p := Problem{File: file, Path: pointer, Message: fmt.Sprintf(format, args...)}
 	p.Line, p.Column = newPositionCounter(text).position(offset)
+	r.problems.add(entry{Problem: p})
+}
+
+// failText adds an error of package yamljson.
+func (r *report) failText(file string, err error) {
+	e, ok := errors.AsType[*yamljson.Error](err)
+	if !ok {
+		e = &yamljson.Error{Text: err.Error()}
+	}
+	first, size := utf8.DecodeRuneInString(e.Text)
+	p := Problem{File: file, Line: e.Line, Message: string(unicode.ToUpper(first)) + e.Text[size:] + "."}
+	if e.Line > 0 {
+		p.Column = max(1, e.Column)
+	}
 	r.problems.add(entry{Problem: p})
 }
 

@@ -49,6 +49,9 @@ type Result struct {
 	Errors []Problem `json:"errors"`
 	// Warnings are probable mistakes, ordered and bounded like Errors.
 	Warnings []Problem `json:"warnings"`
+	// References are the paths of the other files to which references of the project lead, whether they exist or not,
+	// sorted.
+	References []string `json:"-"`
 }
 
 // Compiler compiles projects. It is safe for concurrent use.
@@ -112,7 +115,10 @@ func (co *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifa
 			c.problems.add(entry{Problem: p})
 		}
 	}
-	result := Result{Errors: c.report.errors(), Warnings: c.report.sorted(c.report.warnings)}
+	result := Result{
+		Errors: c.report.errors(), Warnings: c.report.sorted(c.report.warnings),
+		References: slices.Sorted(maps.Keys(c.referredFiles)),
+	}
 	if len(result.Errors) > 0 {
 		return nil, result, nil
 	}
@@ -181,7 +187,7 @@ type policyUse struct {
 	used           bool
 }
 
-// readRoutes compiles all config/*.oas.json, in the order of their names.
+// readRoutes compiles all routes files, in the order of their names.
 func (c *compiler) readRoutes() {
 	names := slices.Sorted(func(yield func(string) bool) {
 		for name := range maps.Keys(c.files) {
@@ -191,8 +197,9 @@ func (c *compiler) readRoutes() {
 		}
 	})
 	if len(names) == 0 {
-		c.fail("", "", "The project has no config/*.oas.json. Describe its routes in config/routes.oas.json, and deploy "+
-			"the folder that config/ is in; an archive has its content: tar -czf project.tar.gz -C FOLDER .")
+		c.fail("", "", "The project has no config/*.oas.json and no config/*.oas.yaml. Describe its routes in "+
+			"config/routes.oas.json, and deploy the folder that config/ is in; an archive has its content: "+
+			"tar -czf project.tar.gz -C FOLDER .")
 		return
 	}
 	known := newDeclarations()
@@ -230,8 +237,9 @@ func (c *compiler) forget() {
 func (c *compiler) warnMisnamed() {
 	for name := range c.files {
 		if isMisnamed(name) {
-			c.warn(printable(name), "", "This file is not read. Routes are described in config/*.oas.json, policies in %s, "+
-				"settings in %s: write it in JSON under that name, or remove it.", policiesFile, settingsFile)
+			c.warn(printable(name), "", "This file is not read. Routes are described in config/*.oas.json or "+
+				"config/*.oas.yaml, policies in %s, settings in %s: write it in JSON under that name, or remove it.", policiesFile,
+				settingsFile)
 		}
 	}
 }

@@ -21,7 +21,7 @@ var (
 		"removed, which they are a day after its end where it is not served and cannot be returned to. Deploy the "+
 		"project again.")
 	errNoSuchFile = fault.New(fault.NotFound, "The build's sources have no such file that is shown. Name one of "+
-		"config/*.oas.json, config/policies.json and gatewright.jsonc, as the findings of its status do.")
+		"config/*.oas.json, config/*.oas.yaml, config/policies.json and gatewright.jsonc, as the findings of its status do.")
 	errBusy = fault.New(fault.Throttled, "Too many sources are looked at right now. Ask again in a moment.")
 )
 

@@ -1,0 +1,188 @@
+package yamljson
+
+import (
+	"bytes"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
+)
+
+// writer writes the JSON of a document.
+type writer struct {
+	document *Document
+	out      bytes.Buffer
+	// remaining is the number of nodes that may still be written, and maxBytes the maximum size of out.
+	remaining int
+	maxBytes  int64
+}
+
+// JSON returns the document as JSON of about maxBytes at most. Members keep their order, and members that are merged
+// (<<) follow an object's own ones. Numbers that are valid in JSON keep their digits. Its error is an *Error.
+func (d *Document) JSON(maxBytes int64) ([]byte, error) {
+	w := &writer{document: d, remaining: MaxNodes, maxBytes: maxBytes}
+	if err := w.value(d.root, 0); err != nil {
+		return nil, err
+	}
+	return w.out.Bytes(), nil
+}
+
+// fail returns the error for a node.
+func (w *writer) fail(n *yaml.Node, format string, args ...any) error {
+	return w.document.failure(n, format, args...)
+}
+
+// tooLarge returns the error for a node that exceeds the size.
+func (w *writer) tooLarge(n *yaml.Node) error {
+	return w.fail(n, "the description is too large, or an alias (*) contains itself: remove or shorten aliases")
+}
+
+// tooDeep returns the error for a node that exceeds MaxDepth.
+func (w *writer) tooDeep(n *yaml.Node) error {
+	return w.fail(n, "the description has more than %d levels of objects and lists, or contains itself: write it with fewer "+
+		"levels", MaxDepth)
+}
+
+func (w *writer) value(n *yaml.Node, depth int) error {
+	if depth >= MaxDepth && (n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode) {
+		return w.tooDeep(n)
+	}
+	if w.remaining--; w.remaining < 0 || int64(w.out.Len()) > w.maxBytes {
+		return w.tooLarge(n)
+	}
+	if err := w.checkTag(n); err != nil {
+		return err
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return w.value(n.Alias, depth)
+	case yaml.SequenceNode:
+		w.out.WriteByte('[')
+		for i, entry := range n.Content {
+			if i > 0 {
+				w.out.WriteByte(',')
+			}
+			if err := w.value(entry, depth+1); err != nil {
+				return err
+			}
+		}
+		w.out.WriteByte(']')
+		return nil
+	case yaml.MappingNode:
+		return w.object(n, depth)
+	default:
+		return w.scalar(n)
+	}
+}
+
+// checkTag returns an error for a tag of a type that JSON does not have.
+func (w *writer) checkTag(n *yaml.Node) error {
+	if n.Style&yaml.TaggedStyle == 0 {
+		return nil
+	}
+	switch tag := n.ShortTag(); tag {
+	case "!", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq", "!!timestamp", "!!merge":
+		return nil
+	default:
+		return w.fail(n, "the tag %.40q has no meaning in JSON: remove it", tag)
+	}
+}
+
+func (w *writer) object(n *yaml.Node, depth int) error {
+	all, err := w.pairs(n, depth)
+	if err != nil {
+		return err
+	}
+	w.out.WriteByte('{')
+	for i, p := range all {
+		if i > 0 {
+			w.out.WriteByte(',')
+		}
+		if err := w.text(p.name, p.name.Value); err != nil { // names are texts, also those of responses, such as 200
+			return err
+		}
+		w.out.WriteByte(':')
+		if err := w.value(p.value, depth+1); err != nil {
+			return err
+		}
+	}
+	w.out.WriteByte('}')
+	return nil
+}
+
+func (w *writer) text(n *yaml.Node, text string) error {
+	quoted, err := jsontext.AppendQuote(w.out.AvailableBuffer(), text)
+	if err != nil {
+		return w.fail(n, "this text is no UTF-8: correct its escapes")
+	}
+	w.out.Write(quoted)
+	return nil
+}
+
+func (w *writer) scalar(n *yaml.Node) error {
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
+		w.out.WriteString("null")
+		return nil
+	case "!!bool":
+		var b bool
+		if n.Decode(&b) != nil {
+			return w.fail(n, "this is neither true nor false: correct it, or remove the tag")
+		}
+		w.out.WriteString(strconv.FormatBool(b))
+		return nil
+	case "!!int", "!!float":
+		if number := number(n.Value); number != "" {
+			w.out.WriteString(number)
+			return nil
+		}
+	}
+	return w.text(n, n.Value)
+}
+
+// number returns the JSON of a number in YAML 1.2, such as .5, +1 and 0x1F. It returns "" for a text that is no number
+// there or that JSON cannot have, such as 1_000, 010 and .inf.
+func number(text string) string {
+	isNumber := func(text string) bool {
+		v := jsontext.Value(text)
+		return v.Kind() == jsontext.KindNumber && v.IsValid()
+	}
+	if isNumber(text) {
+		return text
+	}
+	if digits, isHex := strings.CutPrefix(text, "0x"); isHex && len(digits) <= maxDigits {
+		if n, ok := new(big.Int).SetString(digits, 16); ok && !strings.ContainsAny(digits, "_+-") {
+			return n.String()
+		}
+		return ""
+	}
+	if digits, isOctal := strings.CutPrefix(text, "0o"); isOctal && len(digits) <= maxDigits {
+		if n, ok := new(big.Int).SetString(digits, 8); ok && !strings.ContainsAny(digits, "_+-") {
+			return n.String()
+		}
+		return ""
+	}
+	sign := ""
+	switch {
+	case strings.HasPrefix(text, "-"):
+		sign, text = "-", text[1:]
+	case strings.HasPrefix(text, "+"):
+		text = text[1:]
+	}
+	if strings.HasPrefix(text, ".") {
+		text = "0" + text
+	}
+	mantissa, exponent := text, ""
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		mantissa, exponent = text[:i], text[i:]
+	}
+	if text = sign + strings.TrimSuffix(mantissa, ".") + exponent; isNumber(text) {
+		return text
+	}
+	return ""
+}
+
+// maxDigits is the maximum number of digits of a number in hexadecimal or octal digits.
+const maxDigits = 64

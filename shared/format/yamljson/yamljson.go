@@ -1,0 +1,163 @@
+// Package yamljson converts YAML to JSON, and finds the line of each value.
+//
+// It reads YAML as OpenAPI describes it: names of members are texts (200 and on are), dates are texts, and merge keys
+// (<<) are resolved. It refuses what two readers could read in different ways: duplicate names, a second document, and
+// tags of other types. All costs are bounded before the work begins: a few lines with aliases can expand to gigabytes.
+//
+// Read this file first. encoding.go recognizes texts that are not UTF-8, write.go writes the JSON, merge.go resolves
+// merge keys, and position.go finds lines.
+package yamljson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gatewright/gatewright/shared/base/lazy"
+)
+
+// MaxNodes is the maximum number of nodes of a text: of its names and values together, as Parse counts them. The tree
+// of a node takes some 190 bytes.
+const MaxNodes = 1_600_000
+
+// MaxDepth is the maximum number of objects and lists within each other.
+const MaxDepth = 128
+
+// Error is a mistake in a text.
+type Error struct {
+	// Line and Column are the place of the mistake. Both begin at 1, and Column counts characters. Column is 0 if it is
+	// unknown, and Line is 0 if the mistake is about the whole text.
+	Line, Column int
+	// Text says what is wrong and what to do. It begins with a small letter, and does not end with a period.
+	Text string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.Text
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Text)
+}
+
+// Document is a text in YAML that was read. It is not safe for concurrent use.
+type Document struct {
+	root *yaml.Node
+	// breaks has the lines of the library that begin after a line break other than a line feed, in ascending order.
+	breaks []int
+	// steps is the number of nodes that Position has looked at.
+	steps int
+}
+
+// Parse reads a text in UTF-8 that has one document. Its error is an *Error.
+func Parse(text []byte) (d *Document, err error) {
+	if n := countNodes(text); n > MaxNodes {
+		return nil, &Error{Text: fmt.Sprintf("the file has %d names and values of YAML, and at most %d are read: divide it, "+
+			"or write it in JSON", n, MaxNodes)}
+	}
+	defer func() {
+		if reason := recover(); reason != nil { // a defect of the library must not end the process
+			d, err = nil, &Error{Text: fmt.Sprintf("the file is no YAML: %v", reason)}
+		}
+	}()
+	d = &Document{breaks: otherBreaks(text)}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var root, second yaml.Node
+	switch err := decoder.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		return nil, &Error{Line: 1, Column: 1, Text: "the file is empty"}
+	case err != nil:
+		return nil, d.syntaxError(err)
+	case len(root.Content) != 1:
+		return nil, &Error{Line: 1, Column: 1, Text: "the file is empty"}
+	}
+	switch err := decoder.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return nil, d.syntaxError(err)
+	default:
+		return nil, d.failure(&second, "a second document begins here: write one document into a file")
+	}
+	d.root = root.Content[0]
+	return d, nil
+}
+
+// inMessage matches the line in a message of the library.
+var inMessage = lazy.Regexp(`^yaml: (?:line (\d+): )?`)
+
+// syntaxError returns the *Error for an error of the library.
+func (d *Document) syntaxError(err error) *Error {
+	match := inMessage().FindStringSubmatch(err.Error())
+	if match == nil {
+		return &Error{Text: "the file is no YAML: " + err.Error()}
+	}
+	line := 1 // the library leaves out the first line
+	if match[1] != "" {
+		line, _ = strconv.Atoi(match[1])
+	}
+	return &Error{Line: d.line(line), Text: "the file is no YAML: " + err.Error()[len(match[0]):]}
+}
+
+// failure returns the *Error for a node.
+func (d *Document) failure(n *yaml.Node, format string, args ...any) *Error {
+	return &Error{Line: d.line(n.Line), Column: n.Column, Text: fmt.Sprintf(format, args...)}
+}
+
+// countNodes returns at least the number of nodes of a text in YAML. It counts the characters that separate nodes, also
+// within texts and comments, so that it does not have to parse them.
+func countNodes(text []byte) int {
+	count := 1
+	for i, c := range text {
+		next := byte(' ')
+		if i+1 < len(text) {
+			next = text[i+1]
+		}
+		isEnd := next == ' ' || next == '\n' || next == '\r' || next == '\t'
+		switch c {
+		case ',', '[', '{':
+			count++
+		case '-':
+			if isEnd {
+				count++
+			}
+		case '?':
+			if isEnd || isFlow(next) {
+				count += 2
+			}
+		case ':':
+			// The value of a name in quotation marks can follow the colon.
+			if isEnd || isFlow(next) || i > 0 && (text[i-1] == '"' || text[i-1] == '\'' || isFlow(text[i-1])) {
+				count += 2
+			}
+		}
+	}
+	return count
+}
+
+// isFlow reports whether a character separates the nodes of lists and objects in brackets.
+func isFlow(c byte) bool { return bytes.IndexByte([]byte(",[]{}"), c) >= 0 }
+
+// otherBreaks returns the lines of the library that begin after a line break other than a line feed: the library
+// counts them, and editors do not.
+func otherBreaks(text []byte) (out []int) {
+	if !otherBreak().Match(text) {
+		return nil
+	}
+	line, crlf := 1, []byte("\r\n")
+	for _, at := range anyBreak().FindAllIndex(text, -1) {
+		line++
+		if found := text[at[0]:at[1]]; found[len(found)-1] != '\n' && !bytes.Equal(found, crlf) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+var (
+	otherBreak = lazy.Regexp("\r[^\n]|\r$|\u0085|\u2028|\u2029")
+	anyBreak   = lazy.Regexp("\r\n|\r|\n|\u0085|\u2028|\u2029")
+)
+
