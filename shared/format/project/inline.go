@@ -194,7 +194,7 @@ func (in *inliner) inlineKeyword(kind int, value any) (any, error) {
 func (in *inliner) inlineReference(target string, object map[string]any) (any, error) {
 	found, problem := in.doc.resolve(target)
 	if found.doc == nil {
-		return nil, &schemaError{cmp.Or(problem, "This schema refers to a file that cannot be read."), true}
+		return nil, &schemaError{cmp.Or(problem, "This schema refers to a file that cannot be read."), !isURLReference(target)}
 	}
 	path := found.id()
 	if slices.Contains(in.active, path) && !in.followsBase(path) {

@@ -86,6 +86,9 @@ func (c *compiler) checkParts() {
 func (o *objectChecker) follow(r followedReference) {
 	target, problem := r.doc.resolve(r.reference())
 	switch {
+	case problem != "" && isURLReference(r.reference()) && r.kind != pathItemObject:
+		o.c.warn(r.doc.file, r.at+"/$ref", "%s Until then, nothing is checked with it.", problem)
+		return
 	case problem != "":
 		o.c.fail(r.doc.file, r.at+"/$ref", "%s", problem)
 		return

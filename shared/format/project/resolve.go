@@ -170,10 +170,14 @@ func (d *document) readAnchors(at []string, value any) {
 // hasScheme matches the references that are URLs, such as https://example.com/pet.json and urn:example:pet.
 var hasScheme = lazy.Regexp(`^([A-Za-z][A-Za-z0-9+.-]*:|//)`)
 
+// isURLReference reports whether a reference is a URL. The gateway never follows one. checkObjects only warns about it,
+// unless it is the reference of a path item.
+func isURLReference(reference string) bool { return hasScheme().MatchString(reference) }
+
 // fileOf returns the path of the project's file to which a reference leads. file is the reference without its fragment.
 // If there is no such file, fileOf returns what to do.
 func (d *document) fileOf(file string) (name, problem string) {
-	if hasScheme().MatchString(file) {
+	if isURLReference(file) {
 		return "", "This reference is a URL, and a build reads only the files of the project. Put the document into the " +
 			"project, and refer to it by a path relative to this file, such as ./schemas/pet.json."
 	}

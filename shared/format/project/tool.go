@@ -114,7 +114,7 @@ func (b *offerBuilder) deref(pointer string, p place) (place, bool) {
 		}
 		if p, _ = p.doc.resolve(target); p.doc == nil {
 			b.valid = false
-			if !b.c.checksReferences() {
+			if !b.c.checksReferences() || isURLReference(target) {
 				b.fail(pointer, "An MCP server has to know what stands here, and the reference cannot be followed. Write it "+
 					"under components.")
 			}
