@@ -6,7 +6,7 @@
 // The official SDK implements the protocol (github.com/modelcontextprotocol/go-sdk, which is the package mcp
 // in these files). This package adds checks of HTTP requests (transport.go, message.go, batch.go), a fast path
 // for tool calls (direct.go), responses as events (stream.go), recovery from panics (guard.go), validation of
-// arguments (schema.go, work.go) and the conversion of arguments to a request of an operation (arguments.go).
+// arguments (schema.go) and the conversion of arguments to a request of an operation (arguments.go).
 //
 // The package does not identify callers, and has no tools, resources or prompts of its own.
 //

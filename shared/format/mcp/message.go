@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/gatewright/gatewright/shared/base/bodies"
+	"github.com/gatewright/gatewright/shared/format/schema"
 )
 
 // Bounds of client messages.
@@ -30,9 +30,6 @@ const (
 	// maxMessageValues is the maximum number of values in a body, as for a
 	// GraphQL request. Checking [1,1,1,…] takes memory of twenty times its size.
 	maxMessageValues = 50_000
-	// maxNumberBytes is the maximum length of a number. The maximum exponent is 308 (isSafeNumber):
-	// schemas compare exact values, and the exact value of 1e999999999 would fill the memory.
-	maxNumberBytes = 64
 	// maxIDBytes is the maximum length of a message's id.
 	maxIDBytes = 256
 )
@@ -248,10 +245,10 @@ func CheckJSON(body []byte) error {
 				text = "The body has a name twice in one object. Send each once."
 			}
 			return &messageError{status: http.StatusBadRequest, text: text, code: codeParse}
-		case token.Kind() == '0' && !isSafeNumber(token.String()):
+		case token.Kind() == '0' && !schema.IsSafeNumber(token.String()):
 			return &messageError{
 				status: http.StatusBadRequest,
-				text:   "Write numbers of at most " + strconv.Itoa(maxNumberBytes) + " characters, between -1e308 and 1e308.",
+				text:   "Write numbers of at most " + strconv.Itoa(schema.MaxNumberBytes) + " characters, between -1e308 and 1e308.",
 				code:   codeInvalidRequest,
 			}
 		case dec.StackDepth() > maxMessageDepth:
@@ -285,16 +282,6 @@ func isValue(dec *jsontext.Decoder, token jsontext.Token) bool {
 		return container != '{' || index%2 == 0
 	}
 	return kind != '}' && kind != ']'
-}
-
-// isSafeNumber reports whether a number is short and small enough for exact arithmetic. It returns false for 0 with an
-// exponent, and for a number that is so near to 0 that it is rounded to 0: its exact value could fill the memory.
-func isSafeNumber(number string) bool {
-	if len(number) > maxNumberBytes {
-		return false
-	}
-	value, err := strconv.ParseFloat(number, 64)
-	return err == nil && !math.IsInf(value, 0) && (value != 0 || !strings.ContainsAny(number, "eE"))
 }
 
 // checkMethod returns an error if the server does not support a method.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/gatewright/gatewright/shared/format/schema"
 )
 
 // TestReadBodyLimit checks that bodies with and without a declared
@@ -67,8 +69,8 @@ func TestMessageBounds(t *testing.T) {
 	}{
 		{"the maximum of levels", nested(maxMessageDepth), 0},
 		{"too many levels", nested(maxMessageDepth + 1), codeInvalidRequest},
-		{"a long number", message("1", "1."+strings.Repeat("1", maxNumberBytes-2)), 0},
-		{"a number that is too long", message("1", "1."+strings.Repeat("1", maxNumberBytes-1)), codeInvalidRequest},
+		{"a long number", message("1", "1."+strings.Repeat("1", schema.MaxNumberBytes-2)), 0},
+		{"a number that is too long", message("1", "1."+strings.Repeat("1", schema.MaxNumberBytes-1)), codeInvalidRequest},
 		{"a large number", message("1", "-1e308"), 0},
 		{"a number that is too large", message("1", "1e309"), codeInvalidRequest},
 		{"a small number", message("1", "1e-300"), 0},

@@ -7,42 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/gatewright/gatewright/shared/format/regex"
 )
-
-// TestExpensivePatternsMatchEverything checks that expensive patterns, patterns that RE2 does not support, and texts
-// that are no patterns are not checked. The upstream checks them.
-func TestExpensivePatternsMatchEverything(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		text    string
-		checked bool
-	}{
-		{"^a{99}$", true},
-		{"^a{1,200}$", true},
-		{"^a{1,1024}$", true},
-		{"^a{495}b$", true},
-		{"^a{496}b$", false},
-		{"^a{1,600}b$", false},
-		{"^(a{31}){30}$", false},
-		{"^" + strings.Repeat("a", regex.MaxBytes-2) + "$", true},
-		{"^" + strings.Repeat("a", regex.MaxBytes-1) + "$", false},
-		{"^(?=a)b$", true},
-		{"^a(?=b)", false},
-		{`^(a)\1$`, false},
-		{"^[$", false},
-	} {
-		compiled, err := (&Schema{patterns: map[string]program{}}).compilePattern(test.text)
-		if err != nil {
-			t.Errorf("compilePattern(%.20s) error = %v, want none", test.text, err)
-			continue
-		}
-		if _, unchecked := compiled.(matchAll); unchecked == test.checked || compiled.MatchString("zzz") == test.checked {
-			t.Errorf("compiled %.20s of %d bytes: checked = %t, want %t", test.text, len(test.text), !unchecked, test.checked)
-		}
-	}
-}
 
 // TestViolationsAreBounded checks that only the first violations are
 // listed, that each is short, and that no character is cut in half.
@@ -51,7 +16,7 @@ func TestViolationsAreBounded(t *testing.T) {
 	properties := make([]string, 20)
 	arguments := make([]string, len(properties))
 	for i := range properties {
-		properties[i] = fmt.Sprintf(`"p%02d":{"enum":[%q]}`, i, strings.Repeat("é", 500+i))
+		properties[i] = fmt.Sprintf(`"p%02d":{"enum":[%q,%q,%q]}`, i, strings.Repeat("é", 50), strings.Repeat("é", 500+i), "x")
 		arguments[i] = fmt.Sprintf(`"p%02d":1`, i)
 	}
 	c, schemaErr := CompileSchema(json.RawMessage(`{"properties":{` + strings.Join(properties, ",") + `}}`))
@@ -90,40 +55,51 @@ func TestMissingArgumentsAreAnEmptyObject(t *testing.T) {
 	}
 }
 
-// TestViolationsRedactCredentials checks the violation of a pattern, whose message contains the invalid value.
-func TestViolationsRedactCredentials(t *testing.T) {
+// TestViolationsHaveNoValues checks violations of arguments: they have no value, and no credential that a client used
+// as the name of an argument.
+func TestViolationsHaveNoValues(t *testing.T) {
 	t.Parallel()
 	const key = "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_c598f4cb"
-	c, err := CompileSchema(json.RawMessage(`{"properties":{"name":{"pattern":"^[a-z]+$"}}}`))
+	c, err := CompileSchema(json.RawMessage(
+		`{"properties":{"name":{"pattern":"^[a-z]+$"}},"additionalProperties":{"type":"integer"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{key, strings.Repeat("A", 150) + " " + key} {
-		if err := c.Check(t.Context(), json.RawMessage(`{"name":"`+name+`"}`)); err == nil ||
-			strings.Contains(err.Error(), key[:20]) || !strings.Contains(err.Error(), "/name") {
-			t.Errorf("Check() error = %v, want one at /name without the key", err)
+	for arguments, want := range map[string]string{
+		`{"name":"` + key + `"}`:                                  "/name must match the pattern ^[a-z]+$",
+		`{"name":"` + strings.Repeat("A", 150) + " " + key + `"}`: "/name must match the pattern ^[a-z]+$",
+		`{"` + key + `":"` + key + `"}`:                           "must be an integer, not a string",
+	} {
+		if err := c.Check(t.Context(), json.RawMessage(arguments)); err == nil ||
+			strings.Contains(err.Error(), key[:20]) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Check() error = %v, want %q without the key", err, want)
 		}
 	}
 }
 
-// TestResultViolationsHaveNoValues checks the violations of results: their places and keywords, and no value.
+// TestResultViolationsHaveNoValues checks the violations of results: their places and what is required, and no value.
 // A result that is too expensive to be checked counts as valid, and so does one with a number that exact arithmetic would
-// take minutes for. Results use no work of a batch.
+// take minutes for.
 func TestResultViolationsHaveNoValues(t *testing.T) {
 	t.Parallel()
 	c, err := CompileSchema(json.RawMessage(`{"type":"object","required":["id"],"properties":{` +
-		`"id":{"pattern":"^[a-z]$"},"n":{"type":"integer","maximum":5},` +
-		`"list":{"items":{"enum":[` + strings.Repeat(`7,`, 99) + `8]}}}}`))
+		`"id":{"pattern":"^[a-z]{1,200}$"},"mail":{"pattern":"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"},"n":{"type":"integer","maximum":5}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, result, want string }{
 		{"valid", `{"id":"a","n":1}`, ""},
-		{"a pattern", `{"id":"SECRET"}`, "/id does not match pattern"},
-		{"two violations", `{"id":"SECRET","n":77}`, "/id does not match pattern; /n does not match maximum"},
-		{"a missing property", `{}`, "/ does not match required"},
-		{"a large result", `{"id":"` + strings.Repeat("SECRET", 4000) + `"}`, errTooLarge.Error()},
-		{"an expensive result", `{"id":"SECRET",` + list(20_000, "8")[1:], ""},
+		{"a pattern", `{"id":"SECRET"}`, "/id must match the pattern ^[a-z]{1,200}$"},
+		{
+			"two violations", `{"id":"SECRET","n":77}`,
+			"/id must match the pattern ^[a-z]{1,200}$; /n must be 5 or less",
+		},
+		{"a missing property", `{}`, `/ must have the property "id"`},
+		{
+			"a large result", `{"id":"` + strings.Repeat("SECRET", 4000) + `"}`,
+			"/id must match the pattern ^[a-z]{1,200}$",
+		},
+		{"an expensive result", `{"id":"a","mail":"` + strings.Repeat("secret", 200_000) + `"}`, ""},
 		{"a number that is too large", `{"id":"a","n":1e1000001}`, ""},
 		{"a number that is too precise, in a list", `{"id":"SECRET","list":[1e-999999]}`, ""},
 		{"no JSON", `{`, "it is not JSON"},
@@ -132,6 +108,27 @@ func TestResultViolationsHaveNoValues(t *testing.T) {
 		slices.Sort(all)
 		if got := strings.Join(all, "; "); got != tt.want {
 			t.Errorf("%s: CheckResult() = %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestBatchSharesWorkBudget checks that validating the calls of a batch cannot take longer than validating one call.
+func TestBatchSharesWorkBudget(t *testing.T) {
+	t.Parallel()
+	c, err := CompileSchema(json.RawMessage(`{"properties":{"list":{"items":{"allOf":[{"$ref":"#/$defs/a"},` +
+		`{"$ref":"#/$defs/a"}]}}},"$defs":{"a":{"allOf":[` + strings.Repeat(`{"minimum":1},`, 99) + `true]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := withSharedWork(t.Context()) // each value takes some 2,200 units
+	for i, tt := range []struct {
+		values  int
+		refused bool
+	}{{3000, false}, {3000, true}, {10, true}} {
+		arguments := `{"list":[` + strings.Repeat("8,", tt.values) + `8]}`
+		err := c.Check(ctx, json.RawMessage(arguments))
+		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "too long to be checked") {
+			t.Errorf("call %d with %d values: Check() = %v, want too much work: %t", i, tt.values, err, tt.refused)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func newTarget(shape *schema.Shape, levels int) *target {
 		return t
 	}
 	if shape.Allows("array") {
-		t.items = newTarget(shape.Item(0), levels-1)
+		t.items = newTarget(shape.Item(shape.PrefixLength()), levels-1)
 	}
 	if shape.Allows("object") {
 		t.properties = make(map[string]*target, len(t.names))
@@ -72,8 +72,11 @@ func newTarget(shape *schema.Shape, levels int) *target {
 
 // item returns the target of an item. It subtracts the work of a new target from work.
 func (t *target) item(i int, work *schema.Work) *target {
-	if i == 0 && t.items != nil {
+	if t.items != nil && i >= t.shape.PrefixLength() {
 		return t.items
+	}
+	if work.Remaining() < 0 {
+		return t
 	}
 	return t.create(t.shape.Item(i), work)
 }
@@ -139,9 +142,11 @@ func (c *converter) convert(t *target, p part) any {
 		return *p.decoded
 	case p.list != nil:
 		list := make([]any, len(p.list))
-		item := t.item(0, c.work)
+		prefix := t.shape.PrefixLength()
+		rest := t.item(prefix, c.work)
 		for i, element := range p.list {
-			if i > 0 && i < maxPrefixItems {
+			item := rest
+			if i < prefix {
 				item = t.item(i, c.work)
 			}
 			list[i] = c.convert(item, element)
@@ -163,9 +168,6 @@ func (c *converter) convert(t *target, p part) any {
 	}
 	return value
 }
-
-// maxPrefixItems is the number of items of a list that can have a schema of their own (prefixItems).
-const maxPrefixItems = 16
 
 // convertText converts a text to the type that the schema allows, or returns it as a string. Integers consist of digits
 // with an optional minus, because few servers read 1e3 or 1.0 as an integer. Other numbers have the syntax of JSON.

@@ -84,7 +84,7 @@ const (
 func (s *Schema) explain(value any, limit int) (violations []Violation, more bool) {
 	r := evaluator{work: maxExplainWork}
 	memory := maxExplainBytes
-	found := &sink{limit: limit, memory: &memory}
+	found := &sink{limit: limit, memory: &memory, work: &r.work}
 	r.check(s.root, value, nil, found, nil)
 	for _, leaf := range Leaves(&jsonschema.ValidationError{Causes: found.errors}) {
 		for _, v := range describe(leaf) {
@@ -97,5 +97,5 @@ func (s *Schema) explain(value any, limit int) (violations []Violation, more boo
 	if len(violations) == 0 {
 		violations = []Violation{{Detail: "must match its schema, and is too large to say where it does not"}}
 	}
-	return violations, found.isFull() || r.work < 0
+	return violations, found.isFull()
 }

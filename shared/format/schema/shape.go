@@ -64,6 +64,15 @@ func (s *Shape) HasPatterns() bool {
 	return slices.ContainsFunc(s.nodes, func(n *node) bool { return len(n.patterns) > 0 })
 }
 
+// PrefixLength returns the number of items that can have shapes of their own. All later items have the same shape.
+func (s *Shape) PrefixLength() int {
+	length := 0
+	for _, n := range s.nodes {
+		length = max(length, len(n.prefix))
+	}
+	return length
+}
+
 // Item returns the shape of the items of an array. i is the position of the item.
 func (s *Shape) Item(i int) *Shape {
 	var roots []*node

@@ -15,13 +15,15 @@ type sink struct {
 	limit int
 	// memory is the number of bytes that the errors of this sink and of its branches may still take, approximately.
 	memory *int
+	// work is the work of the evaluator. If it is negative, results have no meaning, and the sink takes none.
+	work *int
 }
 
 // isFull reports whether no more violations are needed.
-func (s *sink) isFull() bool { return s != nil && (len(s.errors) > s.limit || *s.memory < 0) }
+func (s *sink) isFull() bool { return s != nil && (len(s.errors) > s.limit || *s.memory < 0 || *s.work < 0) }
 
 // branch returns an empty sink for an alternative.
-func (s *sink) branch() *sink { return &sink{limit: s.limit, memory: s.memory} }
+func (s *sink) branch() *sink { return &sink{limit: s.limit, memory: s.memory, work: s.work} }
 
 // newError returns a violation, and counts its memory.
 func (s *sink) newError(at *place, k jsonschema.ErrorKind) *jsonschema.ValidationError {

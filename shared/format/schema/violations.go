@@ -219,6 +219,9 @@ func distinctive(found []*jsonschema.ValidationError) *jsonschema.ValidationErro
 	return distinct
 }
 
+// maxMerged is the number of values after which a merged violation gets no more.
+const maxMerged = 1000
+
 // merger combines the distinctive violations of alternatives. All are at the same place.
 type merger struct {
 	at      []string
@@ -234,7 +237,9 @@ type merger struct {
 func (m *merger) add(k jsonschema.ErrorKind) {
 	switch k := k.(type) {
 	case *kind.Enum:
-		m.values.Want = append(m.values.Want, k.Want...)
+		if len(m.values.Want) < maxMerged {
+			m.values.Want = append(m.values.Want, k.Want...)
+		}
 		m.kinds[0]++
 	case *kind.Const:
 		m.values.Want = append(m.values.Want, k.Want)
