@@ -189,9 +189,10 @@ func (d *definer) convertList(in schemaContext, p place, optional []string) []an
 
 // convertNamed converts schemas by name.
 func (d *definer) convertNamed(in schemaContext, p place, optional []string) map[string]any {
-	converted := make(map[string]any, len(p.object()))
-	for name, schema := range p.object() {
-		converted[name] = d.convert(in, place{p.doc, p.at + pointer(name), schema}, optional)
+	named := p.object()
+	converted := make(map[string]any, len(named))
+	for _, name := range slices.Sorted(maps.Keys(named)) { // the order numbers the definitions
+		converted[name] = d.convert(in, place{p.doc, p.at + pointer(name), named[name]}, optional)
 	}
 	return converted
 }
