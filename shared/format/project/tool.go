@@ -198,7 +198,8 @@ func (b *offerBuilder) addParameter(at string, found place) {
 				"by a schema.")
 			return
 		}
-		schema, pointer = mediaSchema(place{doc: found.doc, value: content[mediaType]}), at+"/content"+escapedPointer(mediaType)+"/schema"
+		schema = mediaSchema(place{doc: found.doc, value: content[mediaType]})
+		pointer = at + "/content" + escapedPointer(mediaType) + "/schema"
 		argument.Style = StyleJSON
 	} else if !b.setStyle(at, &argument, p) {
 		return
