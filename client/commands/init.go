@@ -100,7 +100,7 @@ func (s *session) reportCreated(ctx context.Context, dir string, files map[strin
 	if err != nil {
 		return err
 	}
-	result.Errors, result.Warnings = report.MergeUnset(result.Errors), report.MergeUnset(result.Warnings)
+	result.Errors, result.Warnings = report.Sorted(result.Errors), report.Sorted(result.Warnings)
 	if err := s.report(report.Report{
 		Errors: result.Errors, Warnings: result.Warnings,
 		Source: report.FromFiles(result.Files), Folder: p.PathInRepository(),

@@ -96,7 +96,7 @@ func (s *session) validate(ctx context.Context, dir, envFile string, reportTo re
 	if err != nil {
 		return err
 	}
-	result.Errors, result.Warnings = report.MergeUnset(result.Errors), report.MergeUnset(result.Warnings)
+	result.Errors, result.Warnings = report.Sorted(result.Errors), report.Sorted(result.Warnings)
 	r := report.Report{
 		Errors: result.Errors, Warnings: result.Warnings, Source: report.FromFiles(result.Files),
 		Folder: p.PathInRepository(),

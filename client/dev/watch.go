@@ -238,7 +238,7 @@ func (w *watcher) serve(
 // writeProblems writes problems with excerpts of the files.
 func (s *server) writeProblems(files project.Files, errs, warnings []project.Problem) {
 	r := report.Report{
-		Errors: report.MergeUnset(errs), Warnings: report.MergeUnset(warnings), Source: report.FromFiles(files),
+		Errors: report.Sorted(errs), Warnings: report.Sorted(warnings), Source: report.FromFiles(files),
 	}
 	_ = r.Text(s.messages, s.options.ErrColor, false) // nobody reads a closed stderr
 }

@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -44,29 +43,5 @@ func TestReportIsInOrderOfLines(t *testing.T) {
 	}
 	if !slices.Equal(r.Errors, before) {
 		t.Errorf("after Text(), Errors = %v, want %v", r.Errors, before)
-	}
-}
-
-// TestUnsetVariableIsReportedOnce checks that the problems of a variable without a value become one, at the first
-// place.
-func TestUnsetVariableIsReportedOnce(t *testing.T) {
-	t.Parallel()
-	problem := func(line int, unset, message string) project.Problem {
-		return project.Problem{File: "a", Line: line, Unset: unset, Message: message}
-	}
-	got := report.MergeUnset([]project.Problem{
-		problem(9, "UP", "Third."), problem(3, "UP", "First."), problem(5, "", "Same."), problem(4, "", "Same."),
-		problem(7, "UP", "Second."), problem(6, "OTHER", "Other."), problem(8, "OTHER", "Other."),
-		problem(1, "ONCE", "Once."),
-	})
-	want := []project.Problem{
-		problem(1, "ONCE", "Once."), problem(3, "UP", "First. UP is used at 2 other places, too."),
-		problem(4, "", "Same."), problem(5, "", "Same."), problem(6, "OTHER", "Other. OTHER is used at 1 other place, too."),
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("MergeUnset() = %v, want %v", got, want)
-	}
-	if got := report.MergeUnset(nil); got == nil || len(got) != 0 {
-		t.Errorf("MergeUnset(nil) = %v, want an empty list", got)
 	}
 }

@@ -107,10 +107,10 @@ func (f finding) level() string {
 // all returns the problems, errors first, each in the order of files and lines.
 func (r Report) all() []finding {
 	out := make([]finding, 0, len(r.Errors)+len(r.Warnings))
-	for _, p := range sorted(r.Errors) {
+	for _, p := range Sorted(r.Errors) {
 		out = append(out, finding{p, true})
 	}
-	for _, p := range sorted(r.Warnings) {
+	for _, p := range Sorted(r.Warnings) {
 		out = append(out, finding{p, false})
 	}
 	return out

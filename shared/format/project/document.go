@@ -90,7 +90,9 @@ func (c *compiler) parse(file string, data []byte) *document {
 }
 
 // isYAML reports whether a file is in YAML.
-func isYAML(file string) bool { return strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml") }
+func isYAML(file string) bool {
+	return strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml")
+}
 
 // convertYAML returns the JSON of a text in YAML.
 func convertYAML(text []byte) ([]byte, error) {

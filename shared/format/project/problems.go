@@ -184,7 +184,7 @@ func (r *report) sorted(all problemList) []Problem {
 		}
 		problems[i] = p
 	}
-	problems = sortProblems(problems)
+	problems = mergeUnset(sortProblems(problems))
 	out := make([]Problem, 0, min(len(problems), maxProblems+1))
 	size := 0
 	for i, p := range problems {
@@ -194,6 +194,42 @@ func (r *report) sorted(all problemList) []Problem {
 				len(problems)-i+all.omitted)})
 		}
 		out = append(out, p.Problem)
+	}
+	return out
+}
+
+// mergeUnset returns the problems with one problem for each variable without a value: the first one in the order of files
+// and lines, with the number of the other places that use the variable.
+func mergeUnset(problems []entry) []entry {
+	first, others := map[string]int{}, map[string]int{}
+	isBefore := func(a, b Problem) bool {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) < 0
+	}
+	for i, p := range problems {
+		if p.Unset == "" {
+			continue
+		}
+		before, known := first[p.Unset]
+		if known {
+			others[p.Unset]++
+		}
+		if !known || isBefore(p.Problem, problems[before].Problem) {
+			first[p.Unset] = i
+		}
+	}
+	var out []entry
+	for i, p := range problems {
+		if p.Unset != "" && first[p.Unset] != i {
+			continue
+		}
+		switch n := others[p.Unset]; {
+		case p.Unset == "" || n == 0:
+		case n == 1:
+			p.Message += fmt.Sprintf(" %s is used at 1 other place, too.", printable(p.Unset))
+		default:
+			p.Message += fmt.Sprintf(" %s is used at %d other places, too.", printable(p.Unset), n)
+		}
+		out = append(out, p)
 	}
 	return out
 }

@@ -191,23 +191,44 @@ func show(t testing.TB, out *strings.Builder, title string, problems []project.P
 	}
 }
 
-// TestCompileIsDeterministic compares the encodings of several compilations:
-// the order of Go's maps changes each time, but the artifact must not change.
+// TestCompileIsDeterministic compares the encodings of several compilations of each valid project: the order of Go's
+// maps changes each time, but the artifact must not change.
 func TestCompileIsDeterministic(t *testing.T) {
-	files, in := load(t, "testdata/projects/good-all.txtar")
-	var first string
-	for range 20 {
-		artifact, _ := compile(t, files, in)
-		_, digest, err := project.Encode(artifact, project.WrittenFormat)
-		if err != nil {
-			t.Fatal(err)
+	paths, err := filepath.Glob("testdata/projects/good-*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("Glob() = %d projects, %v, want some and no error", len(paths), err)
+	}
+	for _, path := range paths {
+		files, in := load(t, path)
+		var first string
+		for range 20 {
+			artifact, _ := compile(t, files, in)
+			_, digest, err := project.Encode(artifact, project.WrittenFormat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == "" {
+				first = digest
+			}
+			if digest != first {
+				t.Fatalf("%s: digest = %s, want %s as before", path, digest, first)
+			}
 		}
-		if first == "" {
-			first = digest
-		}
-		if digest != first {
-			t.Fatalf("digest = %s, want %s as before", digest, first)
-		}
+	}
+}
+
+// TestUnsetVariableIsReportedOnce checks that the problems of a variable without a value become one, at the first line
+// that uses the variable.
+func TestUnsetVariableIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	_, in := load(t, "testdata/projects/good-all.txtar")
+	_, result := compile(t, documentFiles(`"paths": {
+		"/z": `+operation(`{"rewritePattern": "$env(NONE)"}`, "")+`,
+		"/a": `+operation(`{"rewritePattern": "$env(NONE)"}`, "")+`,
+		"/b": `+operation(`{"rewritePattern": "$env(NONE)"}`, "")+`}`), in)
+	if len(result.Errors) != 1 || !strings.HasSuffix(result.Errors[0].Message, " NONE is used at 2 other places, too.") ||
+		!strings.HasPrefix(result.Errors[0].Path, "/paths/~1z/") {
+		t.Errorf("Compile() errors = %v, want one at /z, which counts 2 other places", result.Errors)
 	}
 }
 

@@ -20,7 +20,9 @@ type sink struct {
 }
 
 // isFull reports whether no more violations are needed.
-func (s *sink) isFull() bool { return s != nil && (len(s.errors) > s.limit || *s.memory < 0 || *s.work < 0) }
+func (s *sink) isFull() bool {
+	return s != nil && (len(s.errors) > s.limit || *s.memory < 0 || *s.work < 0)
+}
 
 // branch returns an empty sink for an alternative.
 func (s *sink) branch() *sink { return &sink{limit: s.limit, memory: s.memory, work: s.work} }

@@ -160,4 +160,3 @@ var (
 	otherBreak = lazy.Regexp("\r[^\n]|\r$|\u0085|\u2028|\u2029")
 	anyBreak   = lazy.Regexp("\r\n|\r|\n|\u0085|\u2028|\u2029")
 )
-
