@@ -21,12 +21,15 @@ func TestOperationsWithInputAreValidated(t *testing.T) {
       "responses": {"200": {"description": ""}}}},
     "/item": {"parameters": [{"name": "h", "in": "header", "schema": {"type": "string"}}],
       "get": {"responses": {"200": {"description": ""}}}},
-    "/body": {"post": {"requestBody": {"content": {"application/json": {}}}, "responses": {"200": {"description": ""}}}},
-    "/path/{id}": {"get": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
+    "/body": {"post": {"requestBody": {"content": {"application/json": {}}},
+      "responses": {"200": {"description": ""}}}},
+    "/path/{id}": {"get": {"parameters": [
+        {"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}],
       "security": [], "responses": {"200": {"description": ""}}}}
   },
   "components": {"securitySchemes": {
-    "validate-requests": {"type": "apiKey", "in": "header", "name": "X-Key"}, "other": {"type": "http", "scheme": "bearer"}
+    "validate-requests": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "other": {"type": "http", "scheme": "bearer"}
   }}
 }`
 	routes, err := scaffold.AddRoutes([]byte(description), scaffold.Options{})

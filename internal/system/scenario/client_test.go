@@ -206,7 +206,8 @@ func checkNoKey(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// TestCommandLinePages runs the commands of docs/command-line.md and docs/files.md in order, with the binary that users have.
+// TestCommandLinePages runs the commands of docs/command-line.md, docs/files.md and docs/descriptions.md in order, with
+// the binary that users have.
 func TestCommandLinePages(t *testing.T) {
 	if os.Getenv(varAPI) != "" {
 		t.Skip(varAPI + " selects an installation, but this test needs the local run")
@@ -233,6 +234,7 @@ func TestCommandLinePages(t *testing.T) {
 			"Domains, certificates, tunnels and plans", "Begin a project", "Develop", "Deploy", "Validate", "In a pipeline",
 		}},
 		{"files", []string{"Begin", "Change", "What stays, and what goes"}},
+		{"descriptions", []string{"From your description to a protected API"}},
 	} {
 		text, err := os.ReadFile(filepath.Join(repository, "docs", page.name+".md"))
 		if err != nil {

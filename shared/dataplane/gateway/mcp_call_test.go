@@ -124,11 +124,11 @@ var mcpArgumentCases = []struct {
 	{name: "a list of arguments", tool: "readTodo", arguments: `[]`, wantMessage: ""},
 	{
 		name: "many invalid items", tool: "putList", arguments: `{"body":[` + strings.Repeat(`"x",`, 40_000) + `1]}`,
-		wantMessage: "too large to list the violations",
+		wantMessage: "/body/4 must be an integer, not a string.",
 	},
 	{
 		name: "one invalid item among many", tool: "putList", arguments: `{"body":[` + strings.Repeat(`1,`, 40_000) + `"x"]}`,
-		wantMessage: "too large to list the violations",
+		wantMessage: "/body/40000 must be an integer, not a string.",
 	},
 	{
 		name: "many valid items", tool: "putList", arguments: `{"body":[` + strings.Repeat(`1,`, 40_000) + `1]}`,

@@ -138,9 +138,9 @@ func TestMCPResponsesMatchTheirSchema(t *testing.T) {
 	for _, tt := range []struct{ name, body, violation string }{
 		{name: "a match", body: `{"id":1,"other":true}`},
 		{name: "a large match", body: `{"id":1,"items":[` + items + `1]}`},
-		{"a value of another type", `{"id":"hidden"}`, "/id does not match type"},
-		{"a missing property", `{"items":[]}`, "required"},
-		{"a large mismatch", `{"id":"hidden","items":[` + items + `1]}`, "too large"},
+		{"a value of another type", `{"id":"hidden"}`, "/id must be an integer, not a string"},
+		{"a missing property", `{"items":[]}`, "must have the property"},
+		{"a large mismatch", `{"id":"hidden","items":[` + items + `1]}`, "/id must be an integer"},
 		{"a list", `["hidden"]`, "not a JSON object"},
 		{"no JSON", `{"id":1`, "not a JSON object"},
 		{"no body", ``, "not a JSON object"},

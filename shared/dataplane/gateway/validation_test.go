@@ -45,7 +45,8 @@ const petDescription = `{
       "post": {
         "operationId": "savePet",
         "parameters": [
-          {"name": "tags", "in": "query", "explode": false, "schema": {"type": "array", "maxItems": 2, "items": {"enum": ["a", "b"]}}},
+          {"name": "tags", "in": "query", "explode": false,
+            "schema": {"type": "array", "maxItems": 2, "items": {"enum": ["a", "b"]}}},
           {"name": "X-Count", "in": "header", "schema": {"type": "integer"}},
           {"name": "session", "in": "cookie", "required": true, "schema": {"type": "string", "minLength": 3}}
         ],
@@ -53,8 +54,10 @@ const petDescription = `{
           "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}},
           "application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/Pet"}}
         }},
-        "responses": {"200": {"description": "", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}},
-        "x-gateway-route": {"policies": {"inbound": ["validate"], "outbound": ["validate-responses"]}, "handler": HANDLER}
+        "responses": {"200": {"description": "", "content": {
+          "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}},
+        "x-gateway-route": {"handler": HANDLER,
+          "policies": {"inbound": ["validate"], "outbound": ["validate-responses"]}}
       }
     },
     "/mcp": {"post": {"responses": {"200": {"description": ""}}, "x-gateway-route": {"handler": {
@@ -133,13 +136,18 @@ func TestRequestsAreValidated(t *testing.T) {
 		"cookie":             {"/pets/1", replaced("Cookie", "session=ab"), 400, []string{"cookie /session"}},
 		"missing cookie":     {"/pets/1", func(r *http.Request) { r.Header.Del("Cookie") }, 400, []string{"cookie /session"}},
 		"body":               {"/pets/1", sending(`{"name": "n", "price": -3}`), 400, []string{"body /price"}},
-		"nested body":        {"/pets/1", sending(`{"name": "n", "price": 1, "parent": {"name": "n", "price": "1"}}`), 400, []string{"body /parent/price"}},
+		"nested body": {
+			"/pets/1", sending(`{"name": "n", "price": 1, "parent": {"name": "n", "price": "1"}}`), 400,
+			[]string{"body /parent/price"},
+		},
 		"missing property":   {"/pets/1", sending(`{"price": 1}`), 400, []string{"body "}},
 		"read-only property": {"/pets/1", sending(`{"id": 1, "name": "n", "price": 1}`), 400, []string{"body /id"}},
 		"duplicate property": {"/pets/1", sending(`{"name": "n", "price": -1, "price": 1}`), 400, []string{"body /price"}},
 		"no body":            {"/pets/1", sending(``), 400, []string{"body "}},
 		"no JSON":            {"/pets/1", sending(`{"name": `), 400, []string{"body /name"}},
-		"several":            {"/pets/0", sending(`{"name": 1, "price": -1}`), 400, []string{"path /id", "body /name", "body /price"}},
+		"several": {
+			"/pets/0", sending(`{"name": 1, "price": -1}`), 400, []string{"path /id", "body /name", "body /price"},
+		},
 		"media type":         {"/pets/1", replaced("Content-Type", "text/plain"), 415, nil},
 		"content encoding":   {"/pets/1", replaced("Content-Encoding", "br"), 415, nil},
 		"no gzip":            {"/pets/1", replaced("Content-Encoding", "gzip"), 400, nil},
@@ -227,7 +235,7 @@ func TestLoggedViolationsPass(t *testing.T) {
 	for _, test := range []struct{ name, text, encoding, want string }{
 		{"violations", `{"name": 1, "price": "` + secret + `"}`, "", "body /price"},
 		{"too large", `{"name": "` + strings.Repeat("n", 1<<20) + `", "price": -1}`, "", "too large"},
-		{"no JSON", secret, "", "invalid request"},
+		{"no JSON", secret, "", "does not match"},
 		{"encoding", secret, "br", "content encoding"},
 	} {
 		response := v.do(t, http.MethodPost, "/pets/0", validPet, func(r *http.Request) {

@@ -35,12 +35,12 @@ const (
 // Violation is a mistake in a request or a response. It never contains a value.
 type Violation struct {
 	// In is the part of the message, such as InQuery.
-	In string `json:"in"`
+	In string
 	// Pointer is a JSON pointer of at most 256 bytes. For parameters and headers, its first token is the name. For
 	// bodies, "" is the whole body. It can contain names that the client sent.
-	Pointer string `json:"pointer"`
+	Pointer string
 	// Detail says what is required, in words without a subject: "must be 0 or more".
-	Detail string `json:"detail"`
+	Detail string
 }
 
 // Report has the results of the checks of one message. The zero value is an empty report. All checks with one report

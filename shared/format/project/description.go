@@ -34,7 +34,7 @@ type Parameter struct {
 	// Style and Explode say how lists and objects are written. Style is "" for a parameter with a ContentType.
 	Style   string `json:"style,omitempty"`
 	Explode bool   `json:"explode,omitempty"`
-	// AllowEmpty accepts a query parameter without a value, whatever its schema says (allowEmptyValue).
+	// AllowEmpty accepts a query parameter without a value, even if its schema does not allow it (allowEmptyValue).
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// ContentType is the media type of a parameter that the document describes with content.
 	ContentType string `json:"contentType,omitempty"`

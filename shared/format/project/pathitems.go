@@ -120,11 +120,11 @@ func (c *compiler) readPathItem(item place) *pathItem {
 		if target == "" {
 			return p // the path item is complete, or its $ref has an invalid type, which is already reported
 		}
-		next, problem := item.doc.resolve(target)
+		next, _ := item.doc.resolve(target)
 		if next.doc == nil {
 			return p // checkObjects has reported it
 		}
-		problem = notPathItem(next)
+		problem := notPathItem(next)
 		switch {
 		case problem != "":
 		case slices.Contains(visited, next.id()):

@@ -239,11 +239,13 @@ func (e *Exchange) Problem(status int, detail string) *http.Response {
 func (e *Exchange) Invalid(r openapi.Report) *http.Response {
 	detail := "The request does not match the description of the API. Correct what errors lists, and send it again."
 	if r.More {
-		detail = fmt.Sprintf("The request does not match the description of the API. Correct what errors lists, and what else "+
-			"is wrong: only %d errors are listed.", len(r.Violations))
+		detail = fmt.Sprintf("The request does not match the description of the API. Correct what errors lists. There are "+
+			"more errors than these %d.", len(r.Violations))
 	}
 	document := problem.New(http.StatusBadRequest, detail)
-	document.Errors = r.Violations
+	for _, v := range r.Violations {
+		document.Errors = append(document.Errors, problem.Violation{In: v.In, Pointer: v.Pointer, Detail: v.Detail})
+	}
 	return e.respond(document)
 }
 

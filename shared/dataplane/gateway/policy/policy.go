@@ -93,17 +93,22 @@ type kind struct {
 // builtins returns all policies by their policyType.
 func builtins() map[string]kind {
 	return map[string]kind{
-		apiKeyType:             {direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, provision: newAPIKey},
-		mtlsType:               {direction: Inbound, module: RuntimeModule, implements: mtlsImplements, provision: newMTLS},
-		quotaType:              {direction: Inbound, module: RuntimeModule, provision: newQuota},
-		rateLimitType:          {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
-		queryParamType:         {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
-		complexityType:         {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
-		introspectionType:      {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
-		filterType:             {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
-		requestValidationType:  {direction: Inbound, module: RuntimeModule, validates: true, provision: newRequestValidation},
-		responseValidationType: {direction: Outbound, module: RuntimeModule, validates: true, provision: newResponseValidation},
-		analyticsType:          {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
+		apiKeyType:        {direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, provision: newAPIKey},
+		mtlsType:          {direction: Inbound, module: RuntimeModule, implements: mtlsImplements, provision: newMTLS},
+		quotaType:         {direction: Inbound, module: RuntimeModule, provision: newQuota},
+		rateLimitType:     {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
+		queryParamType:    {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
+		complexityType:    {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
+		introspectionType: {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
+		filterType:        {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
+		analyticsType:     {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
+
+		requestValidationType: {
+			direction: Inbound, module: RuntimeModule, validates: true, provision: newRequestValidation,
+		},
+		responseValidationType: {
+			direction: Outbound, module: RuntimeModule, validates: true, provision: newResponseValidation,
+		},
 	}
 }
 

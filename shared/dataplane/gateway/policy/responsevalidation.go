@@ -51,8 +51,8 @@ func newResponseValidation(name string, raw json.RawMessage, s *Setup) (Provisio
 	o := responseValidationOptions{Mode: actionLog, SampleRate: 1}
 	problems := options.Read(raw, &o)
 	if len(problems) == 0 && o.SampleRate == 0 {
-		problems = append(problems, options.Problem("/sampleRate", "With 0, this policy checks nothing. Write a number above "+
-			"0, or remove the policy."))
+		problems = append(problems, options.Problem("/sampleRate", "With 0, this policy checks nothing. Write a number "+
+			"above 0, or remove the policy."))
 	}
 	if s == nil || len(problems) > 0 {
 		return Provisioned{}, problems
@@ -74,7 +74,8 @@ func (p *responseValidation) Prepare(x *pipeline.Exchange) *http.Response {
 // response by a problem. In the mode "log", it checks the body when the client has received it.
 func (p *responseValidation) Outbound(x *pipeline.Exchange, r *http.Response) *http.Response {
 	// The gateway's own problems, for example for an upstream that is down, are not the upstream's responses.
-	if !x.FromUpstream || x.Cause != nil || p.rate < 1 && rand.Float64() >= p.rate { //nolint:gosec // a sample is no secret
+	isSampled := p.rate >= 1 || rand.Float64() < p.rate //nolint:gosec // a sample is no secret
+	if !x.FromUpstream || x.Cause != nil || !isSampled {
 		return r
 	}
 	description, err := x.Route.Description.Responses()
@@ -102,10 +103,10 @@ func (p *responseValidation) Outbound(x *pipeline.Exchange, r *http.Response) *h
 	case report.IsValid():
 		return r
 	case !p.rejects:
-		p.log.violations(x, "invalid response", InvalidResponses, "admitted", report.Violations)
+		p.log.violations(x, InvalidResponses, "admitted", report.Violations)
 		return r
 	}
-	p.log.violations(x, "invalid response", InvalidResponses, "refused", report.Violations)
+	p.log.violations(x, InvalidResponses, "refused", report.Violations)
 	_ = r.Body.Close()
 	return x.Problem(http.StatusBadGateway, "The upstream's response does not match the API's description, so it was not "+
 		"sent. Tell the operators of the API, with the request ID.")
@@ -117,13 +118,15 @@ func hasBody(x *pipeline.Exchange, r *http.Response) bool {
 		r.ContentLength != 0 && r.Body != http.NoBody
 }
 
+// streamTypes are the media types of streams, in addition to those of isStream.
+var streamTypes = [...]string{"application/x-ndjson", "application/jsonl", "application/json-seq", "application/grpc"}
+
 // uncheckable returns why the body of a response cannot be checked, or "".
 func uncheckable(r *http.Response) string {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	names := encodings(r.Header["Content-Encoding"])
 	switch {
-	case isStream(r) || err == nil && slices.Contains([]string{"application/x-ndjson", "application/jsonl",
-		"application/json-seq", "application/grpc"}, kind):
+	case isStream(r) || err == nil && slices.Contains(streamTypes[:], kind):
 		return "streamed"
 	case r.ContentLength > maxValidatedResponse:
 		return "too large"
@@ -212,7 +215,7 @@ func (p *responseValidation) record(
 			p.log.unchecked(x, "response", reason)
 		}
 		if !report.IsValid() {
-			p.log.violations(x, "invalid response", InvalidResponses, "admitted", report.Violations)
+			p.log.violations(x, InvalidResponses, "admitted", report.Violations)
 		}
 	}
 	r.Body = body

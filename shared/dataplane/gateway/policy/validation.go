@@ -73,8 +73,8 @@ func newRequestValidation(name string, raw json.RawMessage, s *Setup) (Provision
 		}
 	}
 	if len(problems) == 0 && len(p.actions) == 0 {
-		problems = append(problems, options.Problem("", "This policy checks nothing. Set an option to %q or %q, or remove the "+
-			"policy.", actionReject, actionLog))
+		problems = append(problems, options.Problem("", "This policy checks nothing. Set an option to %q or %q, or remove "+
+			"the policy.", actionReject, actionLog))
 	}
 	if p.rejectUnknown && p.actions[openapi.InQuery] != actionReject && len(problems) == 0 {
 		problems = append(problems, options.Problem("/unknownQuery", `This has no effect, because queryParameters is not `+
@@ -126,7 +126,7 @@ func (p *requestValidation) Inbound(x *pipeline.Exchange) *http.Response {
 		}
 	}
 	if !logged.IsValid() {
-		p.log.violations(x, "invalid request", InvalidRequests, "admitted", logged.Violations)
+		p.log.violations(x, InvalidRequests, "admitted", logged.Violations)
 	}
 	if rejected.IsValid() {
 		return nil
@@ -271,28 +271,33 @@ func newValidationLog(policy string, s *Setup) validationLog { return validation
 const maxLoggedViolations = 5
 
 // violations logs violations. They contain no values.
-func (l validationLog) violations(x *pipeline.Exchange, line, metric, outcome string, all []openapi.Violation) {
+func (l validationLog) violations(x *pipeline.Exchange, metric, outcome string, all []openapi.Violation) {
 	texts := make([]string, 0, maxLoggedViolations)
 	for _, v := range all[:min(len(all), maxLoggedViolations)] {
 		texts = append(texts, v.In+" "+v.Pointer+" "+v.Detail)
 	}
-	l.write(x, line, metric, "outcome", outcome, slog.Any("violations", texts))
+	const line = "message does not match its description"
+	if l.setup.Log != nil {
+		l.setup.Log.LogAttrs(x.Context, slog.LevelWarn, line, l.attributes(x, metric, "outcome", outcome,
+			slog.Any("violations", texts))...)
+	}
 }
 
 // unchecked logs a request or a response that could not be checked, and the reason.
 func (l validationLog) unchecked(x *pipeline.Exchange, part, reason string) {
-	l.write(x, part+" not checked", UncheckedBodies, "reason", reason)
+	if l.setup.Log != nil {
+		l.setup.Log.LogAttrs(x.Context, slog.LevelWarn, "body not checked", l.attributes(x, UncheckedBodies, "reason", reason,
+			slog.String("part", part))...)
+	}
 }
 
-func (l validationLog) write(x *pipeline.Exchange, line, metric, dimension, value string, more ...slog.Attr) {
-	if l.setup.Log == nil {
-		return
-	}
-	attributes := append(more, slog.String("requestId", x.RequestID), slog.String("deployment",
-		l.setup.Identity.Deployment), slog.String("operation", x.Route.Info.OperationID), slog.String("policy", l.policy),
-		slog.String(dimension, value), slog.Int(metric, 1))
+// attributes returns the attributes of a line that counts as the metric, by the dimension.
+func (l validationLog) attributes(x *pipeline.Exchange, metric, dimension, value string, more ...slog.Attr) []slog.Attr {
+	attributes := append(more, slog.String("requestId", x.RequestID),
+		slog.String("deployment", l.setup.Identity.Deployment), slog.String("operation", x.Route.Info.OperationID),
+		slog.String("policy", l.policy), slog.String(dimension, value), slog.Int(metric, 1))
 	if l.setup.Metrics {
 		attributes = append(attributes, telemetry.Count(l.setup.Now(), metric, dimension))
 	}
-	l.setup.Log.LogAttrs(x.Context, slog.LevelWarn, line, attributes...)
+	return attributes
 }

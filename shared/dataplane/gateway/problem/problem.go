@@ -14,8 +14,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/gatewright/gatewright/shared/format/openapi"
 )
 
 // ContentType is the content type of problem documents (RFC 9457).
@@ -33,8 +31,16 @@ type Document struct {
 	Detail   string `json:"detail,omitempty"`
 	Instance string `json:"instance,omitempty"`
 	// Errors are the violations of a request that does not match its description.
-	Errors []openapi.Violation `json:"errors,omitempty"`
-	Trace  Trace               `json:"trace"`
+	Errors []Violation `json:"errors,omitempty"`
+	Trace  Trace       `json:"trace"`
+}
+
+// Violation is a part of a request that does not match the description of its route. In and Pointer are its place, and
+// Detail says what is required there.
+type Violation struct {
+	In      string `json:"in"`
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
 }
 
 // Trace identifies the request of a problem, and the build that served it.
