@@ -2,6 +2,8 @@ package openapi
 
 import (
 	"encoding/json"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/format/schema"
@@ -180,7 +182,8 @@ func convertText(shape *schema.Shape, text string) any {
 	case text == "false" && shape.Allows("boolean"):
 		return false
 	case shape.Allows("integer") && isNumber(text) && schema.IsSafeNumber(text):
-		if !shape.Allows("number") && schema.IsInteger(text) && strings.ContainsAny(text, ".eE") {
+		if number, err := strconv.ParseFloat(text, 64); !shape.Allows("number") && strings.ContainsAny(text, ".eE") &&
+			err == nil && number == math.Trunc(number) {
 			return text
 		}
 		return json.Number(text)

@@ -52,7 +52,7 @@ func TestJSONBodies(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"valid", `{"name":"a","price":0.5,"parent":{"name":"b","price":1e2,"kind":"cat"}}`, ""},
 		{"a low number", `{"name":"a","price":-3}`, "body /price: must be 0 or more"},
-		{"a wrong type", `{"name":5,"price":3}`, "body /name: must be a string, not an integer"},
+		{"a wrong type", `{"name":5,"price":3}`, "body /name: must be a string, not a number"},
 		{"a missing property", `{"name":"a"}`, `body : must have the property "price"`},
 		{"an unknown property", `{"name":"a","price":3,"x":1}`, "body /x: must not be sent: there is no such property"},
 		{

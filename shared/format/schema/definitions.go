@@ -25,7 +25,8 @@ type Definitions struct {
 	// schemas counts the schemas that were compiled. Each has a URL of its own.
 	schemas  int
 	patterns map[string]jsonschema.Regexp
-	nodes    map[*jsonschema.Schema]*node
+	// checked are the schemas that have no cycles.
+	checked map[*jsonschema.Schema]bool
 }
 
 // The URLs of schemas. The library resolves references between them. It loads definitions when it needs them.
@@ -36,7 +37,7 @@ const (
 
 // NewDefinitions returns definitions. It does not read them, so that it reports no mistakes in them: Compile does.
 func NewDefinitions(raw map[string]json.RawMessage) *Definitions {
-	return &Definitions{raw: raw, patterns: map[string]jsonschema.Regexp{}, nodes: map[*jsonschema.Schema]*node{}}
+	return &Definitions{raw: raw, patterns: map[string]jsonschema.Regexp{}}
 }
 
 // Compile compiles a schema. A reference {"$ref": "#/$defs/NAME"} is to the schema's own definition with this name, or
@@ -46,8 +47,17 @@ func (d *Definitions) Compile(raw json.RawMessage) (*Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.compiler == nil {
-		d.compiler = d.newCompiler()
+		d.compiler, d.checked = d.newCompiler(), map[*jsonschema.Schema]bool{}
 	}
+	root, err := d.compile(raw)
+	if err != nil {
+		d.compiler = nil // it can have kept parts of schemas that it has not finished
+		return nil, err
+	}
+	return &Schema{root}, nil
+}
+
+func (d *Definitions) compile(raw json.RawMessage) (*jsonschema.Schema, error) {
 	tree, err := d.prepare(raw)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
@@ -55,20 +65,18 @@ func (d *Definitions) Compile(raw json.RawMessage) (*Schema, error) {
 	d.schemas++
 	at := fmt.Sprintf("%s%d", schemaURL, d.schemas)
 	if err := d.compiler.AddResource(at, tree); err != nil {
-		return nil, fmt.Errorf("load the schema: %w", err)
+		return nil, fmt.Errorf("load the schema: %w", placeError(err))
 	}
-	compiled, err := d.compiler.Compile(at)
-	if err != nil {
-		// The compiler keeps parts of schemas that it has not finished, so it cannot be used after an error.
-		d.compiler, d.nodes = nil, map[*jsonschema.Schema]*node{}
-		return nil, fmt.Errorf("compile the schema: %w", placeError(err))
+	root, err := d.compiler.Compile(at)
+	if err == nil {
+		err = checkCycles(root, d.checked)
+	} else {
+		err = placeError(err)
 	}
-	root, err := d.convert(compiled)
 	if err != nil {
-		d.compiler, d.nodes = nil, map[*jsonschema.Schema]*node{}
 		return nil, fmt.Errorf("compile the schema: %w", err)
 	}
-	return &Schema{root}, nil
+	return root, nil
 }
 
 func (d *Definitions) newCompiler() *jsonschema.Compiler {
@@ -83,6 +91,10 @@ func (d *Definitions) newCompiler() *jsonschema.Compiler {
 	for _, decoder := range decoders() {
 		c.RegisterContentEncoding(decoder)
 	}
+	// Only the encoding of contents is checked. Their media type is not.
+	c.RegisterContentMediaType(&jsonschema.MediaType{
+		Name: "application/json", Validate: func([]byte) error { return nil },
+	})
 	return c
 }
 
@@ -123,7 +135,8 @@ func (d *Definitions) prepare(raw json.RawMessage) (any, error) {
 	return tree, nil
 }
 
-// qualify replaces the references to definitions in a schema with their URLs, except those to its own definitions.
+// qualify replaces the references to definitions in a schema with their URLs, except those to its own definitions. It
+// removes the format regex, which is not checked.
 func qualify(schema any, own map[string]any) {
 	switch s := schema.(type) {
 	case []any:
@@ -136,6 +149,10 @@ func qualify(schema any, own map[string]any) {
 			case "$ref":
 				if text, ok := value.(string); ok {
 					s[keyword] = qualifyReference(text, own)
+				}
+			case "format":
+				if value == "regex" {
+					delete(s, keyword) // it would need a parser for the texts of clients
 				}
 			case "const", "enum", "default", "example", "examples": // values, and no schemas
 			case "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions":
@@ -210,7 +227,7 @@ func placeError(err error) error {
 	}
 	var all []string
 	for _, leaf := range Leaves(e) {
-		for _, v := range describe(leaf) {
+		for _, v := range describe(leaf, maxListed) {
 			if len(all) < maxListed {
 				all = append(all, location(invalid.URL)+v.Pointer+" "+v.Detail)
 			}

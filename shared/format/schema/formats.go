@@ -5,24 +5,16 @@ import (
 	"errors"
 	"math"
 	"math/big"
-	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// isAsserted reports whether values are checked for a format. The library knows more formats. The format regex is not
-// checked: it would need a parser for the texts of clients.
-func isAsserted(format string) bool {
-	return slices.Contains([]string{
-		"date", "date-time", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uri-reference", "uuid",
-		"json-pointer", "int32", "int64", "byte",
-	}, format)
-}
-
-// formats returns the formats of OpenAPI, which the library does not know.
+// formats returns the formats of OpenAPI, which the library does not know. It also returns the library's formats that
+// are not checked, as formats that all values have. The library checks date, date-time, time, duration, email, hostname,
+// ipv4, ipv6, uri, uri-reference, uuid and json-pointer.
 func formats() []*jsonschema.Format {
-	return []*jsonschema.Format{
+	all := []*jsonschema.Format{
 		{Name: "int32", Validate: inRange(math.MinInt32, math.MaxInt32)},
 		{Name: "int64", Validate: inRange(math.MinInt64, math.MaxInt64)},
 		{Name: "byte", Validate: func(v any) error {
@@ -32,26 +24,32 @@ func formats() []*jsonschema.Format {
 			return nil
 		}},
 	}
+	for _, name := range []string{
+		"relative-json-pointer", "period", "iri", "iri-reference", "uri-template", "semver",
+	} {
+		all = append(all, &jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+	}
+	return all
 }
 
 var errFormat = errors.New("the value does not have the format")
 
 // inRange returns the check of a format of integers.
 func inRange(minimum, maximum int64) func(v any) error {
-	low, high := newNumber(new(big.Rat).SetInt64(minimum)), newNumber(new(big.Rat).SetInt64(maximum))
+	low, high := new(big.Rat).SetInt64(minimum), new(big.Rat).SetInt64(maximum)
 	return func(v any) error {
 		n, ok := v.(json.Number)
 		if !ok {
 			return nil
 		}
-		if !IsSafeNumber(string(n)) || !IsInteger(string(n)) {
-			return errFormat
-		}
-		// Most numbers are far from the bounds.
-		if value, small := smallInteger(string(n)); small && value > math.MinInt32 && value < math.MaxInt32 {
+		if value, err := n.Int64(); err == nil {
+			if value < minimum || value > maximum {
+				return errFormat
+			}
 			return nil
 		}
-		if low.compare(string(n)) < 0 || high.compare(string(n)) > 0 {
+		exact, ok := new(big.Rat).SetString(n.String())
+		if !ok || !exact.IsInt() || exact.Cmp(low) < 0 || exact.Cmp(high) > 0 {
 			return errFormat
 		}
 		return nil

@@ -82,8 +82,8 @@ func TestSchemaBombsAreRefused(t *testing.T) {
 			t.Errorf("%s: Validate() error = %v after %d units, want ErrTooMuchWork after %d", name, err,
 				units-work.Remaining(), units)
 		}
-		if shape := s.Shape(); len(shape.nodes) > 200 {
-			t.Errorf("%s: Shape() has %d schemas, want each one once", name, len(shape.nodes))
+		if shape := s.Shape(); len(shape.schemas) > 200 {
+			t.Errorf("%s: Shape() has %d schemas, want each one once", name, len(shape.schemas))
 		}
 	}
 }

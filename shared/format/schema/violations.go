@@ -24,13 +24,13 @@ type Violation struct {
 // maxPointerBytes is the maximum length of Violation.Pointer.
 const maxPointerBytes = 256
 
-// describe returns the violations of an error without causes.
-func describe(leaf *jsonschema.ValidationError) []Violation {
+// describe returns the violations of an error without causes, at most limit.
+func describe(leaf *jsonschema.ValidationError, limit int) []Violation {
 	at := Pointer(leaf.InstanceLocation...)
 	var out []Violation
 	switch k := leaf.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		for _, name := range k.Properties {
+		for _, name := range slices.Sorted(slices.Values(k.Properties))[:min(len(k.Properties), limit)] {
 			out = append(out, Violation{BoundedPointer(at + Pointer(name)), "must not be sent: there is no such property"})
 		}
 		return out
@@ -96,11 +96,12 @@ func collect(out []*jsonschema.ValidationError, e *jsonschema.ValidationError) [
 		}
 	case *kind.AnyOf:
 		return append(out, intendedViolations(e)...)
-	case *kind.PropertyNames: // its causes do not have the place of the name
+	case *kind.PropertyNames, *kind.Contains, *kind.MinContains: // their causes are about other values
 		return append(out, e)
 	}
 	if len(e.Causes) == 0 {
-		if e.ErrorKind == nil {
+		switch e.ErrorKind.(type) {
+		case nil, *kind.Group, *kind.Reference, *kind.AllOf: // the library stopped at its limits
 			return out
 		}
 		return append(out, e)

@@ -272,6 +272,9 @@ func strVal(obj map[string]any, prop string) (string, bool) {
 }
 
 func isInteger(num any) bool {
+	if text, ok := num.(json.Number); ok && !strings.ContainsAny(string(text), ".eE") {
+		return true
+	}
 	rat, ok := new(big.Rat).SetString(fmt.Sprint(num))
 	return ok && rat.IsInt()
 }
@@ -325,6 +328,11 @@ func equals(v1, v2 any) (bool, ErrorKind) {
 		if typeOf(v2) != numberType {
 			return false, nil
 		}
+		if text1, ok := v1.(json.Number); ok && isPlain(text1) {
+			if text2, ok := v2.(json.Number); ok && isPlain(text2) {
+				return text1 == text2, nil
+			}
+		}
 		num1, ok1 := new(big.Rat).SetString(fmt.Sprint(v1))
 		num2, ok2 := new(big.Rat).SetString(fmt.Sprint(v2))
 		return ok1 && ok2 && num1.Cmp(num2) == 0, nil
@@ -334,7 +342,7 @@ func equals(v1, v2 any) (bool, ErrorKind) {
 }
 
 func duplicates(arr []any) (int, int, ErrorKind) {
-	if len(arr) <= 20 {
+	if len(arr) <= 20 && !slices.ContainsFunc(arr, isContainer) {
 		for i := 1; i < len(arr); i++ {
 			for j := 0; j < i; j++ {
 				if ok, k := equals(arr[i], arr[j]); ok || k != nil {
@@ -365,10 +373,46 @@ func duplicates(arr []any) (int, int, ErrorKind) {
 	return -1, -1, nil
 }
 
+// hashWork returns the work of writeHash.
+func hashWork(v any) int {
+	work := 1
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			work += 1 + len(name)/bytesPerUnit + hashWork(member)
+		}
+	case []any:
+		for _, item := range v {
+			work += hashWork(item)
+		}
+	case string:
+		work += len(v) / bytesPerUnit
+	}
+	return work
+}
+
+// isPlain reports whether a number is an integer that has only one spelling without a fraction and an exponent.
+func isPlain(n json.Number) bool { return n != "-0" && !strings.ContainsAny(string(n), ".eE") }
+
+func isContainer(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// writeLength writes the type of a value and its length, so that values of different structures differ.
+func writeLength(kind byte, length int, h *maphash.Hash) {
+	_ = h.WriteByte(kind)
+	_, _ = h.WriteString(strconv.Itoa(length))
+	_ = h.WriteByte(';')
+}
+
 func writeHash(v any, h *maphash.Hash) ErrorKind {
 	switch v := v.(type) {
 	case map[string]any:
-		_ = h.WriteByte(0)
+		writeLength(0, len(v), h)
 		props := make([]string, 0, len(v))
 		for prop := range v {
 			props = append(props, prop)
@@ -379,7 +423,7 @@ func writeHash(v any, h *maphash.Hash) ErrorKind {
 			writeHash(v[prop], h)
 		}
 	case []any:
-		_ = h.WriteByte(1)
+		writeLength(1, len(v), h)
 		for _, item := range v {
 			writeHash(item, h)
 		}
@@ -393,7 +437,7 @@ func writeHash(v any, h *maphash.Hash) ErrorKind {
 			_ = h.WriteByte(0)
 		}
 	case string:
-		_ = h.WriteByte(4)
+		writeLength(4, len(v), h)
 		_, _ = h.WriteString(v)
 	case json.Number, float32, float64, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		_ = h.WriteByte(5)

@@ -18,15 +18,151 @@ func (sch *Schema) Validate(v any) error {
 	return sch.validate(v, nil, nil, nil, false, nil)
 }
 
+// Limits bounds a validation. Added by Gatewright, like the functions up to validateWithin.
+type Limits struct {
+	// Work is the work that remains. The unit is applying one schema to one value. If it is negative after a
+	// validation, the validation has stopped, and its result has no meaning.
+	Work int
+	// VerdictOnly makes the error of an invalid value contain no violations, so that it needs no memory.
+	VerdictOnly bool
+	// Memory is the number of bytes that remain for violations. If they do not suffice, the validation stops, and Work is
+	// negative.
+	Memory int
+
+	depth int
+}
+
+// Amounts of other work that take as long as one unit.
+const (
+	bytesPerUnit      = 256
+	stringsPerUnit    = 16
+	numbersPerUnit    = 1
+	matchStepsPerUnit = 32
+	maxDepth          = 4000
+	errorBytes        = 200
+	tokenBytes        = 16
+)
+
+// ValidateWithin is like Validate, with limits. A schema must not apply itself to the same value (in place), because the
+// validation then ends only with the limits.
+func (sch *Schema) ValidateWithin(v any, limits *Limits) error {
+	return sch.validateWithin(limits, v, nil, nil, nil, false, nil)
+}
+
+// enter subtracts the work of applying the schema. It reports whether the validation goes on.
+func (vd *validator) enter() bool {
+	l := vd.limits
+	if l == nil {
+		return true
+	}
+	l.depth++
+	work := 1 + (len(vd.uneval.props)+len(vd.uneval.items))/4
+	s := vd.sch
+	switch v := vd.v.(type) {
+	case string:
+		work += len(v) / bytesPerUnit
+	case json.Number:
+		if s.Enum != nil {
+			work += len(s.Enum.Values) / numbersPerUnit
+		}
+	case []any:
+		if s.UniqueItems {
+			work += hashWork(v)
+		}
+	case map[string]any:
+		work += (len(s.Required) + len(s.Dependencies) + len(s.DependentRequired) + len(s.DependentSchemas)) / stringsPerUnit
+	}
+	if s.Enum != nil {
+		work += len(s.Enum.Values) / stringsPerUnit
+	}
+	l.Work -= work
+	if l.depth > maxDepth {
+		l.Work = -1
+	}
+	return l.Work >= 0
+}
+
+func (vd *validator) leave() {
+	if vd.limits != nil {
+		vd.limits.depth--
+	}
+}
+
+// isDone reports whether no further value can change the result.
+func (vd *validator) isDone() bool {
+	return vd.limits != nil && (vd.boolResult && len(vd.errors) > 0 || vd.limits.Work < 0)
+}
+
+// checkCycle is that of the scope. With limits it does nothing: its time is quadratic.
+func (vd *validator) checkCycle() *scope {
+	if vd.limits != nil {
+		return nil
+	}
+	return vd.scp.checkCycle()
+}
+
+// matches matches a text, and counts the work of a regular expression that knows its instructions.
+func (vd *validator) matches(re Regexp, text string) bool {
+	if vd.limits != nil {
+		vd.limits.Work--
+		if counted, ok := re.(interface{ Instructions() int }); ok {
+			vd.limits.Work -= len(text) * counted.Instructions() / matchStepsPerUnit
+		}
+		if vd.limits.Work < 0 {
+			return false
+		}
+	}
+	return re.MatchString(text)
+}
+
+// reserve subtracts the memory of an error, and reports whether it is created. Errors that only contain others are.
+func (vd *validator) reserve(k ErrorKind) bool {
+	l := vd.limits
+	if l == nil {
+		return true
+	}
+	switch k.(type) {
+	case *kind.Group, *kind.Reference, *kind.AllOf, *kind.AnyOf, *kind.OneOf:
+		return true
+	}
+	if l.Work < 0 {
+		return false
+	}
+	l.Memory -= errorBytes + tokenBytes*len(vd.vloc)
+	if l.Memory < 0 {
+		l.Work = -1
+	}
+	return l.Memory >= 0
+}
+
+func (l *Limits) memory() int {
+	if l == nil {
+		return 0
+	}
+	return l.Memory
+}
+
+// restore sets the memory that remains: the errors since then are not needed.
+func (l *Limits) restore(memory int) {
+	if l != nil && l.Work >= 0 {
+		l.Memory = memory
+	}
+}
+
 func (sch *Schema) validate(v any, regexpEngine RegexpEngine, meta *Schema, resources map[jsonPointer]*resource, assertVocabs bool, vocabularies map[string]*Vocabulary) error {
+	return sch.validateWithin(nil, v, regexpEngine, meta, resources, assertVocabs, vocabularies)
+}
+
+func (sch *Schema) validateWithin(limits *Limits, v any, regexpEngine RegexpEngine, meta *Schema, resources map[jsonPointer]*resource, assertVocabs bool, vocabularies map[string]*Vocabulary) error {
 	vd := validator{
+		limits:       limits,
 		v:            v,
 		vloc:         make([]string, 0, 8),
 		sch:          sch,
 		scp:          &scope{sch, "", 0, nil},
 		uneval:       unevalFrom(v, sch, false),
 		errors:       nil,
-		boolResult:   false,
+		boolResult:   limits != nil && limits.VerdictOnly,
 		regexpEngine: regexpEngine,
 		meta:         meta,
 		resources:    resources,
@@ -61,6 +197,7 @@ type validator struct {
 	errors       []*ValidationError
 	boolResult   bool // is interested to know valid or not (but not actuall error)
 	regexpEngine RegexpEngine
+	limits       *Limits
 
 	// meta validation
 	meta         *Schema                   // set only when validating with metaschema
@@ -73,6 +210,11 @@ func (vd *validator) validate() (*uneval, error) {
 	s := vd.sch
 	v := vd.v
 
+	if !vd.enter() {
+		return nil, &ValidationError{}
+	}
+	defer vd.leave()
+
 	// boolean --
 	if s.Bool != nil {
 		if *s.Bool {
@@ -83,7 +225,7 @@ func (vd *validator) validate() (*uneval, error) {
 	}
 
 	// check cycle --
-	if scp := vd.scp.checkCycle(); scp != nil {
+	if scp := vd.checkCycle(); scp != nil {
 		return nil, vd.error(&kind.RefCycle{
 			URL:              s.Location,
 			KeywordLocation1: vd.scp.kwLoc(),
@@ -177,7 +319,9 @@ func (vd *validator) validate() (*uneval, error) {
 		vd.condValidate()
 
 		for _, ext := range s.Extensions {
-			ext.Validate(&ValidatorContext{vd}, v)
+			inner := *vd
+			ext.Validate(&ValidatorContext{&inner}, v)
+			vd.errors = inner.errors
 		}
 
 		if s.DraftVersion >= 2019 {
@@ -254,7 +398,7 @@ func (vd *validator) objValidate(obj map[string]any) {
 
 		// patternProperties --
 		for regex, sch := range s.PatternProperties {
-			if regex.MatchString(pname) {
+			if vd.matches(regex, pname) {
 				evaluated = true
 				vd.addErr(vd.validateVal(sch, pvalue, pname))
 			}
@@ -287,13 +431,16 @@ func (vd *validator) objValidate(obj map[string]any) {
 	// propertyNames --
 	if s.PropertyNames != nil {
 		for pname := range obj {
+			if vd.isDone() {
+				break
+			}
 			sch, meta, resources := s.PropertyNames, vd.meta, vd.resources
 			res := vd.metaResource(sch)
 			if res != nil {
 				meta = res.dialect.getSchema(vd.assertVocabs, vd.vocabularies)
 				sch = meta
 			}
-			if err := sch.validate(pname, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
+			if err := sch.validateWithin(vd.limits, pname, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
 				verr := err.(*ValidationError)
 				// Changed by Gatewright: the location is copied, because vd.vloc changes later.
 				verr.InstanceLocation = vd.instanceLocation()
@@ -403,10 +550,14 @@ func (vd *validator) arrValidate(arr []any) {
 	if s.Contains != nil {
 		var errors []*ValidationError
 		var matched []int
+		memory := vd.limits.memory()
 
 		for i, item := range arr {
 			if err := vd.validateVal(s.Contains, item, strconv.Itoa(i)); err != nil {
-				errors = append(errors, err.(*ValidationError))
+				if vd.limits == nil {
+					errors = append(errors, err.(*ValidationError))
+				}
+				vd.limits.restore(memory)
 			} else {
 				matched = append(matched, i)
 				if s.DraftVersion >= 2020 {
@@ -438,7 +589,7 @@ func (vd *validator) strValidate(str string) {
 
 	strLen := -1
 	if s.MinLength != nil || s.MaxLength != nil {
-		strLen = utf8.RuneCount([]byte(str))
+		strLen = utf8.RuneCountInString(str)
 	}
 
 	// minLength --
@@ -457,7 +608,7 @@ func (vd *validator) strValidate(str string) {
 
 	// pattern --
 	if s.Pattern != nil {
-		if !s.Pattern.MatchString(str) {
+		if !vd.matches(s.Pattern, str) {
 			vd.addError(&kind.Pattern{Got: str, Want: s.Pattern.String()})
 		}
 	}
@@ -469,6 +620,9 @@ func (vd *validator) strValidate(str string) {
 	var err error
 
 	// contentEncoding --
+	if s.ContentEncoding == nil && s.ContentMediaType == nil {
+		return
+	}
 	decoded := []byte(str)
 	if s.ContentEncoding != nil {
 		decoded, err = s.ContentEncoding.Decode(str)
@@ -505,7 +659,7 @@ func (vd *validator) strValidate(str string) {
 			meta = res.dialect.getSchema(vd.assertVocabs, vd.vocabularies)
 			sch = meta
 		}
-		if err = sch.validate(*deserialized, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
+		if err = sch.validateWithin(vd.limits, *deserialized, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
 			verr := err.(*ValidationError)
 			verr.InstanceLocation = vd.vloc
 			verr.SchemaURL = s.Location
@@ -521,6 +675,12 @@ func (vd *validator) numValidate(v any) {
 	var numVal *big.Rat
 	num := func() *big.Rat {
 		if numVal == nil {
+			if text, ok := v.(json.Number); ok && isPlain(text) {
+				if i, err := text.Int64(); err == nil {
+					numVal = new(big.Rat).SetInt64(i)
+					return numVal
+				}
+			}
 			numVal, _ = new(big.Rat).SetString(fmt.Sprintf("%v", v))
 		}
 		return numVal
@@ -583,12 +743,14 @@ func (vd *validator) condValidate() {
 	// anyOf
 	if len(s.AnyOf) > 0 {
 		var matched bool
+		memory := vd.limits.memory()
 		var errors []*ValidationError
 		for _, sch := range s.AnyOf {
 			if err := vd.validateSelf(sch, "", false); err != nil {
 				errors = append(errors, err.(*ValidationError))
 			} else {
 				matched = true
+				vd.limits.restore(memory)
 				// for uneval, all schemas must be evaluated
 				if vd.uneval.isEmpty() {
 					break
@@ -603,6 +765,7 @@ func (vd *validator) condValidate() {
 	// oneOf
 	if len(s.OneOf) > 0 {
 		var matched = -1
+		memory := vd.limits.memory()
 		var errors []*ValidationError
 		for i, sch := range s.OneOf {
 			if err := vd.validateSelf(sch, "", matched != -1); err != nil {
@@ -612,6 +775,7 @@ func (vd *validator) condValidate() {
 			} else {
 				if matched == -1 {
 					matched = i
+					vd.limits.restore(memory)
 				} else {
 					vd.addError(&kind.OneOf{Subschemas: []int{matched, i}})
 					break
@@ -660,6 +824,9 @@ func (vd *validator) unevalValidate() {
 // validation helpers --
 
 func (vd *validator) validateSelf(sch *Schema, refKw string, boolResult bool) error {
+	if vd.limits != nil && vd.limits.Work < 0 {
+		return &ValidationError{}
+	}
 	scp := vd.scp.child(sch, refKw, vd.scp.vid)
 	uneval := unevalFrom(vd.v, sch, !vd.uneval.isEmpty())
 	subvd := validator{
@@ -670,6 +837,7 @@ func (vd *validator) validateSelf(sch *Schema, refKw string, boolResult bool) er
 		uneval:       uneval,
 		errors:       nil,
 		boolResult:   vd.boolResult || boolResult,
+		limits:       vd.limits,
 		regexpEngine: vd.regexpEngine,
 		meta:         vd.meta,
 		resources:    vd.resources,
@@ -685,10 +853,14 @@ func (vd *validator) validateSelf(sch *Schema, refKw string, boolResult bool) er
 }
 
 func (vd *validator) validateVal(sch *Schema, v any, vtok string) error {
+	if vd.isDone() {
+		return nil
+	}
 	vloc := append(vd.vloc, vtok)
 	scp := vd.scp.child(sch, "", vd.scp.vid+1)
 	uneval := unevalFrom(v, sch, false)
 	subvd := validator{
+		limits:       vd.limits,
 		v:            v,
 		vloc:         vloc,
 		sch:          sch,
@@ -712,6 +884,7 @@ func (vd *validator) validateValue(sch *Schema, v any, vpath []string) error {
 	scp := vd.scp.child(sch, "", vd.scp.vid+1)
 	uneval := unevalFrom(v, sch, false)
 	subvd := validator{
+		limits:       vd.limits,
 		v:            v,
 		vloc:         vloc,
 		sch:          sch,
@@ -823,7 +996,7 @@ func (vd *validator) instanceLocation() []string {
 }
 
 func (vd *validator) error(kind ErrorKind) *ValidationError {
-	if vd.boolResult {
+	if vd.boolResult || !vd.reserve(kind) {
 		return &ValidationError{}
 	}
 	return &ValidationError{

@@ -133,9 +133,9 @@ func addKeyword(t *rapid.T, s map[string]any, depth int) {
 	}
 }
 
-// TestEvaluationAgreesWithTheLibrary compares the verdict of this package with that of the library, for generated
-// schemas with definitions that refer to each other, and for generated values.
-func TestEvaluationAgreesWithTheLibrary(t *testing.T) {
+// TestLimitsDoNotChangeVerdicts compares the verdict with limits, and with definitions in documents of their own, to that
+// of the library for one document, for generated schemas and values. An invalid value has a violation.
+func TestLimitsDoNotChangeVerdicts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		definitions, raw := map[string]any{}, map[string]json.RawMessage{}
