@@ -45,6 +45,7 @@ func scenarios() []scenario {
 		tunnels(),
 		processScenarios(),
 		surfaces(),
+		validations(),
 		largeProject(),
 		starts(),
 		archives(),

@@ -232,7 +232,7 @@ func isEncoded(values []string) bool { return len(encodings(values)) > 0 }
 // decodeBody decompresses a body of at most limit bytes. The memory counts toward the memory for bodies.
 func decodeBody(x *pipeline.Exchange, header []string, raw []byte, limit int64) ([]byte, error) {
 	switch names := encodings(header); {
-	case len(names) == 0:
+	case len(names) == 0, len(raw) == 0:
 		return raw, nil
 	case len(names) > 1 || names[0] != "gzip" && names[0] != "x-gzip":
 		return nil, errUnsupportedEncoding
