@@ -127,15 +127,15 @@ func TestRequestsAreValidated(t *testing.T) {
 		// errors are the places of the errors, such as "body /price".
 		errors []string
 	}{
-		"valid":              {"/pets/1?tags=a,b", func(*http.Request) {}, 200, nil},
-		"path":               {"/pets/x", func(*http.Request) {}, 400, []string{"path /id"}},
-		"path too small":     {"/pets/0", func(*http.Request) {}, 400, []string{"path /id"}},
-		"query":              {"/pets/1?tags=a,c", func(*http.Request) {}, 400, []string{"query /tags/1"}},
-		"unknown query":      {"/pets/1?tag=a", func(*http.Request) {}, 400, []string{"query /tag"}},
-		"header":             {"/pets/1", replaced("X-Count", "1.5"), 400, []string{"header /X-Count"}},
-		"cookie":             {"/pets/1", replaced("Cookie", "session=ab"), 400, []string{"cookie /session"}},
-		"missing cookie":     {"/pets/1", func(r *http.Request) { r.Header.Del("Cookie") }, 400, []string{"cookie /session"}},
-		"body":               {"/pets/1", sending(`{"name": "n", "price": -3}`), 400, []string{"body /price"}},
+		"valid":          {"/pets/1?tags=a,b", func(*http.Request) {}, 200, nil},
+		"path":           {"/pets/x", func(*http.Request) {}, 400, []string{"path /id"}},
+		"path too small": {"/pets/0", func(*http.Request) {}, 400, []string{"path /id"}},
+		"query":          {"/pets/1?tags=a,c", func(*http.Request) {}, 400, []string{"query /tags/1"}},
+		"unknown query":  {"/pets/1?tag=a", func(*http.Request) {}, 400, []string{"query /tag"}},
+		"header":         {"/pets/1", replaced("X-Count", "1.5"), 400, []string{"header /X-Count"}},
+		"cookie":         {"/pets/1", replaced("Cookie", "session=ab"), 400, []string{"cookie /session"}},
+		"missing cookie": {"/pets/1", func(r *http.Request) { r.Header.Del("Cookie") }, 400, []string{"cookie /session"}},
+		"body":           {"/pets/1", sending(`{"name": "n", "price": -3}`), 400, []string{"body /price"}},
 		"nested body": {
 			"/pets/1", sending(`{"name": "n", "price": 1, "parent": {"name": "n", "price": "1"}}`), 400,
 			[]string{"body /parent/price"},
@@ -148,10 +148,10 @@ func TestRequestsAreValidated(t *testing.T) {
 		"several": {
 			"/pets/0", sending(`{"name": 1, "price": -1}`), 400, []string{"path /id", "body /name", "body /price"},
 		},
-		"media type":         {"/pets/1", replaced("Content-Type", "text/plain"), 415, nil},
-		"content encoding":   {"/pets/1", replaced("Content-Encoding", "br"), 415, nil},
-		"no gzip":            {"/pets/1", replaced("Content-Encoding", "gzip"), 400, nil},
-		"too large":          {"/pets/1", sending(`{"name": "` + strings.Repeat("n", 1<<20) + `", "price": 1}`), 413, nil},
+		"media type":       {"/pets/1", replaced("Content-Type", "text/plain"), 415, nil},
+		"content encoding": {"/pets/1", replaced("Content-Encoding", "br"), 415, nil},
+		"no gzip":          {"/pets/1", replaced("Content-Encoding", "gzip"), 400, nil},
+		"too large":        {"/pets/1", sending(`{"name": "` + strings.Repeat("n", 1<<20) + `", "price": 1}`), 413, nil},
 		"form": {"/pets/1", func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			sending("name=n&price=1.5")(r)

@@ -19,14 +19,17 @@ type definer struct {
 	// names has the name of each definition. pending are the definitions that are not converted yet.
 	names   map[definitionKey]string
 	pending []definition
-	// hidden has the results of hiddenProperties. unchecked has the results of uncheckedReason, by pattern.
+	// hidden has the results of hiddenProperties, and required those of requiredBy. unchecked has the results of
+	// uncheckedReason, by pattern.
 	hidden    map[hiddenKey][]string
+	required  map[uintptr][]string
 	unchecked map[string]string
 }
 
 func newDefiner(c *compiler) *definer {
 	return &definer{
-		c: c, names: map[definitionKey]string{}, hidden: map[hiddenKey][]string{}, unchecked: map[string]string{},
+		c: c, names: map[definitionKey]string{}, hidden: map[hiddenKey][]string{}, required: map[uintptr][]string{},
+		unchecked: map[string]string{},
 	}
 }
 
@@ -34,6 +37,15 @@ func newDefiner(c *compiler) *definer {
 type schemaContext struct {
 	keyword     string // the keyword of properties that are not allowed: keywordReadOnly or keywordWriteOnly
 	isOpenAPI30 bool   // whether the document that declares the route is OpenAPI 3.0
+	// inSubtype is set for the schemas that a subtype applies to the same value. They stay base types: the subtype is
+	// already selected.
+	inSubtype bool
+}
+
+// value returns the context of the schemas of other values: of properties and items.
+func (in schemaContext) value() schemaContext {
+	in.inSubtype = false
+	return in
 }
 
 // The keywords of properties that only one direction has.
@@ -127,8 +139,44 @@ func (d *definer) convert(in schemaContext, p place, optional []string) any {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		d.convertKeyword(in, out, name, place{p.doc, p.at + pointer(name), object[name]}, optional)
 	}
+	if conditions := d.subtypeConditions(in, p); len(conditions) > 0 {
+		parts, _ := out["allOf"].([]any)
+		out["allOf"] = append(parts, conditions...)
+	}
 	if in.isOpenAPI30 {
 		return allowNull(out, object)
+	}
+	return out
+}
+
+// subtypeConditions returns a schema for each subtype that the mapping of a discriminator names: if the discriminator's
+// property has a mapped value, the value has to match the mapped schema. It returns none for a schema that lists its
+// alternatives itself.
+func (d *definer) subtypeConditions(in schemaContext, p place) (out []any) {
+	discriminator := p.member("discriminator")
+	property, _ := discriminator.object()["propertyName"].(string)
+	mapping := discriminator.member("mapping").object()
+	if in.inSubtype || property == "" || p.object()["oneOf"] != nil || p.object()["anyOf"] != nil {
+		return nil
+	}
+	in.inSubtype = true
+	for _, name := range slices.Sorted(maps.Keys(mapping)) {
+		target, _ := p.doc.resolve(p.doc.mappedReference(mapping[name]))
+		if target.doc == nil {
+			d.c.warn(p.doc.file, discriminator.at+pointer("mapping", name), "This names a schema that does not exist, so values "+
+				"of this type are only checked with the base type. Write a name of components/schemas, or "+
+				"#/components/schemas/NAME.")
+			continue
+		}
+		if identity(target.object()) == identity(p.object()) {
+			continue // the base type itself
+		}
+		out = append(out, map[string]any{
+			"if": map[string]any{
+				"properties": map[string]any{property: map[string]any{"const": name}}, "required": []any{property},
+			},
+			"then": d.definitionOf(in, target, nil),
+		})
 	}
 	return out
 }
@@ -146,7 +194,7 @@ func (d *definer) convertKeyword(in schemaContext, out map[string]any, name stri
 			out[name] = names
 		}
 	case name == "properties":
-		converted := d.convertNamed(in, p, nil)
+		converted := d.convertNamed(in.value(), p, nil)
 		for property, schema := range p.object() {
 			if d.isHidden(in, place{doc: p.doc, value: schema}) {
 				converted[property] = false
@@ -159,6 +207,8 @@ func (d *definer) convertKeyword(in schemaContext, out map[string]any, name stri
 		out[name] = d.convertList(in, p, optional)
 	case name == "then", name == "else":
 		out[name] = d.convert(in, p, optional)
+	case name == "not", name == "if": // without a required property, they would match other values
+		out[name] = d.convert(in, p, nil)
 	case slices.Contains(unsupportedReferences[:], name):
 		d.c.warn(p.doc.file, p.at, "Values are not checked with this reference, because the gateway does not follow %s. "+
 			"Write a $ref to #/components/schemas/NAME.", name)
@@ -166,11 +216,11 @@ func (d *definer) convertKeyword(in schemaContext, out map[string]any, name stri
 	default:
 		switch keywordKind(name) {
 		case kindSchema:
-			out[name] = d.convert(in, p, nil)
+			out[name] = d.convert(in.value(), p, nil)
 		case kindSchemaList:
-			out[name] = d.convertList(in, p, nil)
+			out[name] = d.convertList(in.value(), p, nil)
 		case kindSchemaMap:
-			out[name] = d.convertNamed(in, p, nil)
+			out[name] = d.convertNamed(in.value(), p, nil)
 		case kindData:
 			out[name] = p.value
 		}
@@ -210,10 +260,15 @@ func (d *definer) convertReference(in schemaContext, p place, optional []string)
 	if target.doc == nil {
 		return true
 	}
+	return d.definitionOf(in, target, optional)
+}
+
+// definitionOf returns a schema that refers to the definition of the schema in a place.
+func (d *definer) definitionOf(in schemaContext, target place, optional []string) map[string]any {
 	next := definition{schemaContext: in, place: target}
 	if len(optional) > 0 {
 		hidden := d.hiddenProperties(in, target)
-		for _, name := range d.requiredBy(target, nil) {
+		for _, name := range d.requiredBy(target) {
 			if slices.Contains(optional, name) && !slices.Contains(hidden, name) {
 				next.optional = append(next.optional, name)
 			}
@@ -230,13 +285,17 @@ func (d *definer) convertReference(in schemaContext, p place, optional []string)
 }
 
 // requiredBy returns the names of the properties that a schema requires, with those of its references and of its allOf,
-// anyOf and oneOf. The names are sorted and distinct. visited are the schemas that are being read.
-func (d *definer) requiredBy(p place, visited []uintptr) []string {
+// anyOf and oneOf. The names are sorted and distinct.
+func (d *definer) requiredBy(p place) []string {
 	p, found := p.deref()
-	if !found || len(visited) > maxSchemaDepth || slices.Contains(visited, identity(p.object())) {
+	if !found {
 		return nil
 	}
-	visited = append(visited, identity(p.object()))
+	id := identity(p.object())
+	if names, known := d.required[id]; known {
+		return names // nil while the schema is being read: it contains itself
+	}
+	d.required[id] = nil
 	var out []string
 	list, _ := p.object()["required"].([]any)
 	for _, entry := range list {
@@ -247,10 +306,11 @@ func (d *definer) requiredBy(p place, visited []uintptr) []string {
 	for _, keyword := range inPlaceLists {
 		parts, _ := p.object()[keyword].([]any)
 		for _, part := range parts {
-			out = append(out, d.requiredBy(place{doc: p.doc, value: part}, visited)...)
+			out = append(out, d.requiredBy(place{doc: p.doc, value: part})...)
 		}
 	}
-	return distinctNames(out, nil)
+	d.required[id] = distinctNames(out, nil)
+	return d.required[id]
 }
 
 // hiddenProperties returns the names of the properties that a schema marks with in.keyword, including the parts of its
@@ -260,7 +320,7 @@ func (d *definer) hiddenProperties(in schemaContext, p place) []string {
 	if object == nil {
 		return nil
 	}
-	key := hiddenKey{in, identity(object)}
+	key := hiddenKey{in.value(), identity(object)}
 	if names, known := d.hidden[key]; known {
 		return names // nil while the schema is being read: it contains itself
 	}

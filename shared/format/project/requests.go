@@ -64,7 +64,9 @@ func (b *describer) warn(p place, format string, args ...any) {
 func (p place) member(name string) place { return place{p.doc, p.at + pointer(name), p.object()[name]} }
 
 // context returns the context of schemas in requests or in responses.
-func (b *describer) context(hidden string) schemaContext { return schemaContext{hidden, b.isOpenAPI30} }
+func (b *describer) context(hidden string) schemaContext {
+	return schemaContext{keyword: hidden, isOpenAPI30: b.isOpenAPI30}
+}
 
 // addSchema returns the encoding of the schema in a place, nil if there is none, and adds its size.
 func (b *describer) addSchema(hidden string, p place) json.RawMessage {

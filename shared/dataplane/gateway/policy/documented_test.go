@@ -17,7 +17,7 @@ func TestPoliciesAreDocumented(t *testing.T) {
 	}
 	ownPages := map[string]string{
 		"quota-inbound": "quotas.md", requestValidationType: "descriptions.md", responseValidationType: "descriptions.md",
-		complexityType:  "graphql.md", introspectionType: "graphql.md", filterType: "graphql.md", analyticsType: "graphql.md",
+		complexityType: "graphql.md", introspectionType: "graphql.md", filterType: "graphql.md", analyticsType: "graphql.md",
 	}
 	declared := map[string]any{
 		"api-key-inbound":               apiKeyOptions{},
