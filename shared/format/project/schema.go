@@ -5,11 +5,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"golang.org/x/text/message"
-
+	"github.com/gatewright/gatewright/shared/format/schema"
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema/kind"
 )
@@ -200,7 +198,7 @@ func check(r *report, file, prefix string, s *shape, value any) bool {
 		r.fail(file, prefix, "This cannot be checked. Write it as the documentation of the project's files shows.")
 		return false
 	}
-	for _, leaf := range leaves(e) {
+	for _, leaf := range schema.Leaves(e) {
 		at := prefix + pointer(leaf.InstanceLocation...)
 		for name, text := range messages(leaf.ErrorKind) {
 			if name != "" {
@@ -212,134 +210,6 @@ func check(r *report, file, prefix string, s *shape, value any) bool {
 	}
 	return false
 }
-
-// leaves returns the violations that caused e: the errors without causes. It omits the violations
-// of alternatives that the author cannot have meant, and violations that only follow from others.
-func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	out := collect(nil, e)
-	if !slices.ContainsFunc(out, unevaluated) {
-		return out
-	}
-	failed := map[string]bool{}
-	for _, l := range out {
-		if !unevaluated(l) {
-			failed[pointer(l.InstanceLocation...)] = true
-		}
-	}
-	// If a part of a schema fails, the library also refuses the properties that this part would have
-	// allowed, as not evaluated. Such a violation adds nothing to the violation in the part itself.
-	return slices.DeleteFunc(out, func(l *jsonschema.ValidationError) bool {
-		return unevaluated(l) && failed[pointer(l.InstanceLocation[:len(l.InstanceLocation)-1]...)]
-	})
-}
-
-// collect appends the errors without causes. For alternatives (oneOf,
-// anyOf), it appends the errors of the alternative that the author meant.
-func collect(out []*jsonschema.ValidationError, e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	switch e.ErrorKind.(type) {
-	case *kind.OneOf, *kind.AnyOf:
-		return append(out, intendedViolations(e)...)
-	case *kind.PropertyNames: // its causes do not have the place of the name
-		return append(out, e)
-	}
-	if len(e.Causes) == 0 {
-		return append(out, e)
-	}
-	for _, c := range e.Causes {
-		out = collect(out, c)
-	}
-	return out
-}
-
-// unevaluated reports whether e is about a property or an item that no part of the schema allows.
-func unevaluated(e *jsonschema.ValidationError) bool {
-	_, ok := e.ErrorKind.(*kind.FalseSchema)
-	return ok && len(e.InstanceLocation) > 0
-}
-
-// intendedViolations returns the violations of the alternative that the author probably meant. A value without
-// $ref is not meant to be a reference. Of the other alternatives, the author meant the one whose violations are
-// deepest in the value. If several are equally deep, intendedViolations returns one violation for all of them.
-func intendedViolations(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	var best [][]*jsonschema.ValidationError
-	deepest := -1
-	for _, branch := range e.Causes {
-		found := leaves(branch)
-		depth := len(e.InstanceLocation)
-		for _, l := range found {
-			if required, ok := l.ErrorKind.(*kind.Required); ok && slices.Contains(required.Missing, "$ref") &&
-				len(e.Causes) > 1 {
-				depth = -1
-				break
-			}
-			depth = max(depth, len(l.InstanceLocation))
-		}
-		switch {
-		case depth > deepest:
-			deepest, best = depth, append(best[:0:0], found)
-		case depth == deepest:
-			best = append(best, found)
-		}
-	}
-	if len(best) == 1 {
-		return best[0]
-	}
-	if merged := merge(best); merged != nil {
-		return merged
-	}
-	return []*jsonschema.ValidationError{{InstanceLocation: e.InstanceLocation, ErrorKind: e.ErrorKind}}
-}
-
-// merge combines alternatives into one violation if they differ only in the
-// values of one property or in the missing property. Otherwise it returns nil.
-func merge(branches [][]*jsonschema.ValidationError) []*jsonschema.ValidationError {
-	var values kind.Enum
-	var missing missingOneOf
-	var at []string
-	for i, found := range branches {
-		var distinct *jsonschema.ValidationError
-		for _, leaf := range found {
-			switch leaf.ErrorKind.(type) {
-			case *kind.Enum, *kind.Const:
-				distinct = leaf
-			case *kind.Required:
-				if distinct == nil && len(found) == 1 {
-					distinct = leaf
-				}
-			}
-		}
-		if distinct == nil || i > 0 && !slices.Equal(distinct.InstanceLocation, at) {
-			return nil
-		}
-		at = distinct.InstanceLocation
-		switch k := distinct.ErrorKind.(type) {
-		case *kind.Enum:
-			values.Want = append(values.Want, k.Want...)
-		case *kind.Const:
-			values.Want = append(values.Want, k.Want)
-		case *kind.Required:
-			missing.names = append(missing.names, k.Missing...)
-		}
-	}
-	switch {
-	case len(values.Want) > 0 && len(missing.names) == 0:
-		return []*jsonschema.ValidationError{{InstanceLocation: at, ErrorKind: &values}}
-	case len(missing.names) > 0 && len(values.Want) == 0:
-		return []*jsonschema.ValidationError{{InstanceLocation: at, ErrorKind: &missing}}
-	}
-	return nil
-}
-
-// missingOneOf is the violation of a schema that requires at least one of several properties.
-type missingOneOf struct{ names []string }
-
-var _ jsonschema.ErrorKind = (*missingOneOf)(nil)
-
-// KeywordPath implements jsonschema.ErrorKind.
-func (*missingOneOf) KeywordPath() []string { return []string{"oneOf"} }
-
-// LocalizedString implements jsonschema.ErrorKind. Its text is never shown: messages returns the text instead.
-func (*missingOneOf) LocalizedString(*message.Printer) string { return "" }
 
 // patternDescriptions describes what the patterns of the schemas match.
 var patternDescriptions = map[string]string{
@@ -362,9 +232,9 @@ func messages(k jsonschema.ErrorKind) map[string]string {
 	}
 	switch k := k.(type) {
 	case *kind.Required:
-		return single("Add %s: it is required here.", quoteList(k.Missing, " and "))
-	case *missingOneOf:
-		return single("Add %s: one of them is required here.", quoteList(k.names, " or "))
+		return single("Add %s: it is required here.", schema.QuoteList(k.Missing, " and "))
+	case *schema.MissingOneOf:
+		return single("Add %s: one of them is required here.", schema.QuoteList(k.Names, " or "))
 	case *kind.AdditionalProperties:
 		out := map[string]string{}
 		for _, name := range k.Properties {
@@ -374,86 +244,21 @@ func messages(k jsonschema.ErrorKind) map[string]string {
 	case *kind.FalseSchema:
 		return single(unknownProperty)
 	case *kind.Type:
-		return single("This has to be %s, and is %s.", article(k.Want), article([]string{k.Got}))
-	case *kind.Enum:
-		return single("This has to be one of %s.", literals(k.Want))
-	case *kind.Const:
-		return single("This has to be %s.", literals([]any{k.Want}))
+		return single("This has to be %s, and is %s.", schema.Article(k.Want), schema.Article([]string{k.Got}))
 	case *kind.Pattern:
 		return single("This has to be %s.", patternDescriptions[k.Want])
 	case *kind.PropertyNames:
 		return map[string]string{k.Property: "The name of this property has a form that is not allowed here. Rename it."}
-	case *kind.MinLength:
-		return single("This has to have at least %d characters.", k.Want)
-	case *kind.MaxLength:
-		return single("This has to have at most %d characters.", k.Want)
-	case *kind.MinItems:
-		return single("This has to have at least %d entries.", k.Want)
-	case *kind.MaxItems:
-		return single("This has to have at most %d entries.", k.Want)
-	case *kind.MinProperties:
-		return single("This has to have at least %d properties.", k.Want)
-	case *kind.MaxProperties:
-		return single("This has to have at most %d properties.", k.Want)
 	case *kind.UniqueItems:
 		return single("The entries %d and %d are equal. Remove one of them.", k.Duplicates[0], k.Duplicates[1])
-	case *kind.Minimum:
-		return single("This has to be %s or more.", k.Want.RatString())
-	case *kind.Maximum:
-		return single("This has to be %s or less.", k.Want.RatString())
-	case *kind.ExclusiveMinimum:
-		return single("This has to be more than %s.", k.Want.RatString())
-	case *kind.ExclusiveMaximum:
-		return single("This has to be less than %s.", k.Want.RatString())
 	case *kind.OneOf, *kind.AnyOf:
 		return single("This has none of the forms, or more than one, that are allowed here. Compare it with the OpenAPI " +
 			"specification.")
 	case *kind.Not:
 		return single("These properties exclude each other. Remove one of them.")
 	default:
-		return single("This breaks the rule %q here.", strings.Join(k.KeywordPath(), "."))
+		return single("This has to %s.", schema.Requirement(k))
 	}
 }
 
 const unknownProperty = "There is no such property here. Correct its name or remove it."
-
-func quoteList(names []string, last string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = fmt.Sprintf("%q", n)
-	}
-	if len(out) < 2 {
-		return strings.Join(out, "")
-	}
-	return strings.Join(out[:len(out)-1], ", ") + last + out[len(out)-1]
-}
-
-func literals(values []any) string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		switch v := v.(type) {
-		case string:
-			out[i] = fmt.Sprintf("%q", v)
-		case map[string]any, []any:
-			out[i] = "a fixed value"
-		default:
-			out[i] = fmt.Sprint(v)
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-func article(kinds []string) string {
-	out := make([]string, len(kinds))
-	for i, k := range kinds {
-		switch k {
-		case "array", "object", "integer":
-			out[i] = "an " + k
-		case "null":
-			out[i] = k
-		default:
-			out[i] = "a " + k
-		}
-	}
-	return strings.Join(out, " or ")
-}

@@ -65,8 +65,8 @@ func objectRequirement(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Required:
 		return "have " + properties(k.Missing, " and ")
-	case *missingOneOf:
-		return "have " + strings.Replace(properties(k.names, " or "), "the properties", "one of the properties", 1)
+	case *MissingOneOf:
+		return "have " + strings.Replace(properties(k.Names, " or "), "the properties", "one of the properties", 1)
 	case *kind.DependentRequired:
 		return fmt.Sprintf("have %s, as it has %s", properties(k.Missing, " and "), quote(k.Prop))
 	case *kind.Dependency:

@@ -228,7 +228,7 @@ type merger struct {
 	at      []string
 	values  kind.Enum
 	types   kind.Type
-	missing missingOneOf
+	missing MissingOneOf
 	// each are the properties that all alternatives miss.
 	each []string
 	// kinds has the number of violations of values, types and missing properties.
@@ -258,7 +258,7 @@ func (m *merger) add(k jsonschema.ErrorKind) {
 			m.each = slices.Clone(k.Missing)
 		}
 		m.each = slices.DeleteFunc(m.each, func(name string) bool { return !slices.Contains(k.Missing, name) })
-		m.missing.names = append(m.missing.names, k.Missing...)
+		m.missing.Names = append(m.missing.Names, k.Missing...)
 	}
 }
 
@@ -282,13 +282,14 @@ func (m *merger) merged(alternatives int) []*jsonschema.ValidationError {
 	return []*jsonschema.ValidationError{{InstanceLocation: m.at, ErrorKind: k}}
 }
 
-// missingOneOf is the violation of a schema that requires at least one of several properties.
-type missingOneOf struct{ names []string }
+// MissingOneOf is the violation of a schema that requires at least one of several properties. Leaves returns it for
+// alternatives that differ in what they require.
+type MissingOneOf struct{ Names []string }
 
-var _ jsonschema.ErrorKind = (*missingOneOf)(nil)
+var _ jsonschema.ErrorKind = (*MissingOneOf)(nil)
 
 // KeywordPath implements jsonschema.ErrorKind.
-func (*missingOneOf) KeywordPath() []string { return []string{"oneOf"} }
+func (*MissingOneOf) KeywordPath() []string { return []string{"oneOf"} }
 
 // LocalizedString implements jsonschema.ErrorKind. Its text is never shown: Requirement returns the text instead.
-func (*missingOneOf) LocalizedString(*message.Printer) string { return "" }
+func (*MissingOneOf) LocalizedString(*message.Printer) string { return "" }
