@@ -23,6 +23,10 @@ func (c *content) checkMultipart(r *Report, boundary string, body []byte) {
 		r.add(InBody, "", "must have the boundary of its parts in Content-Type")
 		return
 	}
+	if !bytes.Contains(body, []byte("--"+boundary+"--")) {
+		r.add(InBody, "", "must be a complete form: its last boundary is missing")
+		return
+	}
 	reader := multipart.NewReader(bytes.NewReader(body), boundary)
 	parts := map[string][]part{}
 	var names []string

@@ -100,10 +100,19 @@ func (s splitter) parts(t *target, text string) (parts []part, ok bool) {
 	return parts, true
 }
 
-// object reads the properties of an object. It returns nil for a text that is none.
+// object reads the properties of an object. It returns nil for a text that is none, and for one with a name twice.
 func (s splitter) object(text string) (members map[string]part, ok bool) {
 	members = map[string]part{}
 	items := splitList(text, s.separator)
+	count := len(items)
+	if !s.pairs {
+		count /= 2
+	}
+	defer func() {
+		if len(members) < count {
+			members = nil
+		}
+	}()
 	if !s.pairs {
 		if len(items)%2 > 0 {
 			return nil, true
