@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/gatewright/gatewright/shared/format/yamljson"
 )
 
 // Every project is untrusted until it is built. This file bounds the cost of all checks in one
@@ -140,8 +142,13 @@ func Budgets() []Budget {
 		{"entries", archiveEntries, "entries", "files and folders in the archive", "memory for their paths"},
 		{"path", pathBytes, "bytes", "the path of a file in the archive", "memory for paths"},
 		{"folders", pathSegments, "segments", "the path of a file in the archive", "programs that unpack it"},
-		{"file", fileBytes, "bytes", "one file of the configuration", "memory for its tree"},
-		{"configuration", configBytes, "bytes", "all files of the configuration", "memory while they are checked"},
+		{"file", fileBytes, "bytes", "one file of the configuration, or a file that a reference leads to",
+			"memory for its tree"},
+		{
+			"configuration", configBytes, "bytes",
+			"all files of the configuration; other JSON and YAML files are left out if they exceed it together",
+			"memory while they are checked",
+		},
 		{"nesting", maxDepth, "levels", "values within values", "the stack, and the size of pointers"},
 		{"name", maxNameBytes, "bytes", "the name of a member of an object", "each error below it repeats it"},
 		{"pointer", maxPointerBytes, "bytes", "the JSON pointer of a value", "each error at it repeats it"},
@@ -149,6 +156,10 @@ func Budgets() []Budget {
 		{
 			"values", maxValues, "values", "values in all files together: texts, numbers, lists, objects",
 			"memory for the tree, time for its checks",
+		},
+		{
+			"nodes", yamljson.MaxNodes, "nodes", "one file in YAML: names, values and comments, counted by its punctuation",
+			"memory for its tree",
 		},
 		{
 			"number", maxNumberChars, "characters", "a number as it is written, between -1e308 and 1e308",

@@ -54,6 +54,10 @@ func (c *compiler) parse(file string, data []byte) *document {
 	}
 	data = withoutComments(file, text)
 	if isYAML(file) {
+		if n := yamljson.CountNodes(text); n > yamljson.MaxNodes {
+			r.failBudget(file, "", "nodes", int64(n), "Divide the file, or write it in JSON.")
+			return nil
+		}
 		var err error
 		if data, err = convertYAML(text); err != nil {
 			r.failText(file, err)

@@ -8,8 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// line returns the line of a text as editors count it: only line feeds begin a line.
-func (d *Document) line(line int) int { return line - sort.SearchInts(d.breaks, line+1) }
+// line returns the line of a text as editors count it: only line feeds begin a line. A value that is missing at the end of
+// the text is in the last line.
+func (d *Document) line(line int) int { return min(line-sort.SearchInts(d.breaks, line+1), d.lines) }
 
 // Position returns the place of the value that a JSON pointer names: the beginning of its name if it is a member, and
 // otherwise of the value. Places of merged members are where they are merged from. If there is no such value, Position

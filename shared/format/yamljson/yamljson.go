@@ -14,15 +14,15 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
-// MaxNodes is the maximum number of nodes of a text: of its names and values together, as Parse counts them. The tree
-// of a node takes some 190 bytes.
-const MaxNodes = 1_600_000
+// MaxNodes is the maximum number of nodes of a text, as CountNodes counts them. A node takes some 190 bytes of memory.
+const MaxNodes = 1_500_000
 
 // MaxDepth is the maximum number of objects and lists within each other.
 const MaxDepth = 128
@@ -46,7 +46,9 @@ func (e *Error) Error() string {
 // Document is a text in YAML that was read. It is not safe for concurrent use.
 type Document struct {
 	root *yaml.Node
-	// breaks has the lines of the library that begin after a line break other than a line feed, in ascending order.
+	// lines is the number of lines of the text. breaks has the lines of the library that begin after a line break other
+	// than a line feed, in ascending order.
+	lines  int
 	breaks []int
 	// steps is the number of nodes that Position has looked at.
 	steps int
@@ -54,16 +56,16 @@ type Document struct {
 
 // Parse reads a text in UTF-8 that has one document. Its error is an *Error.
 func Parse(text []byte) (d *Document, err error) {
-	if n := countNodes(text); n > MaxNodes {
-		return nil, &Error{Text: fmt.Sprintf("the file has %d names and values of YAML, and at most %d are read: divide it, "+
-			"or write it in JSON", n, MaxNodes)}
+	if n := CountNodes(text); n > MaxNodes {
+		return nil, &Error{Text: fmt.Sprintf("the file has %d nodes of YAML (names, values and comments), and at most %d are "+
+			"read: divide it, or write it in JSON", n, MaxNodes)}
 	}
 	defer func() {
 		if reason := recover(); reason != nil { // a defect of the library must not end the process
 			d, err = nil, &Error{Text: fmt.Sprintf("the file is no YAML: %v", reason)}
 		}
 	}()
-	d = &Document{breaks: otherBreaks(text)}
+	d = &Document{lines: 1 + bytes.Count(text, []byte("\n")), breaks: otherBreaks(text)}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var root, second yaml.Node
 	switch err := decoder.Decode(&root); {
@@ -106,9 +108,10 @@ func (d *Document) failure(n *yaml.Node, format string, args ...any) *Error {
 	return &Error{Line: d.line(n.Line), Column: n.Column, Text: fmt.Sprintf(format, args...)}
 }
 
-// countNodes returns at least the number of nodes of a text in YAML. It counts the characters that separate nodes, also
-// within texts and comments, so that it does not have to parse them.
-func countNodes(text []byte) int {
+// CountNodes returns at least the number of nodes of a text in YAML: of its names and values, with two for each comment,
+// which takes as much memory. It counts the characters that separate nodes, also within texts, so that it does not have
+// to parse them.
+func CountNodes(text []byte) int {
 	count := 1
 	for i, c := range text {
 		next := byte(' ')
@@ -119,6 +122,10 @@ func countNodes(text []byte) int {
 		switch c {
 		case ',', '[', '{':
 			count++
+		case '#':
+			if i == 0 || text[i-1] == ' ' || text[i-1] == '\n' || text[i-1] == '\t' {
+				count += 2
+			}
 		case '-':
 			if isEnd {
 				count++
@@ -140,23 +147,31 @@ func countNodes(text []byte) int {
 // isFlow reports whether a character separates the nodes of lists and objects in brackets.
 func isFlow(c byte) bool { return bytes.IndexByte([]byte(",[]{}"), c) >= 0 }
 
+// maxBreaks is the maximum number of line breaks other than line feeds that are counted.
+const maxBreaks = 100_000
+
 // otherBreaks returns the lines of the library that begin after a line break other than a line feed: the library
 // counts them, and editors do not.
 func otherBreaks(text []byte) (out []int) {
-	if !otherBreak().Match(text) {
+	if !bytes.ContainsAny(text, "\r\u0085\u2028\u2029") {
 		return nil
 	}
-	line, crlf := 1, []byte("\r\n")
-	for _, at := range anyBreak().FindAllIndex(text, -1) {
-		line++
-		if found := text[at[0]:at[1]]; found[len(found)-1] != '\n' && !bytes.Equal(found, crlf) {
+	line := 1
+	for i := 0; i < len(text) && len(out) < maxBreaks; {
+		r, size := utf8.DecodeRune(text[i:])
+		i += size
+		switch r {
+		case '\n':
+			line++
+		case '\r':
+			if i < len(text) && text[i] == '\n' {
+				continue
+			}
+			fallthrough
+		case '\u0085', '\u2028', '\u2029':
+			line++
 			out = append(out, line)
 		}
 	}
 	return out
 }
-
-var (
-	otherBreak = lazy.Regexp("\r[^\n]|\r$|\u0085|\u2028|\u2029")
-	anyBreak   = lazy.Regexp("\r\n|\r|\n|\u0085|\u2028|\u2029")
-)
