@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/gatewright/gatewright/client/report"
 	"github.com/gatewright/gatewright/client/scaffold"
 	"github.com/gatewright/gatewright/client/validate"
+	"github.com/gatewright/gatewright/shared/base/disk"
 )
 
 func (a *App) initCommand() *cobra.Command {
@@ -77,6 +80,15 @@ func (a *App) routesFrom(ctx context.Context, from, upstream string, variables [
 	text, err := (&flagReader{in: a.stdin(ctx)}).readBytes("from", from, scaffold.MaxBytes())
 	if err != nil {
 		return scaffold.Routes{}, err
+	}
+	if from != "-" {
+		root, err := os.OpenRoot(filepath.Dir(from))
+		if err != nil {
+			return scaffold.Routes{}, exit.WithCode(exit.Usage, fmt.Errorf("--from: the folder of %s cannot be read: %w", from,
+				disk.Cause(err)))
+		}
+		defer func() { _ = root.Close() }()
+		o.Folder, o.Name = root.FS(), filepath.Base(from)
 	}
 	routes, err := scaffold.AddRoutes(text, o)
 	if err != nil {

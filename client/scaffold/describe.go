@@ -1,8 +1,10 @@
 package scaffold
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -29,6 +31,10 @@ type Options struct {
 	Upstream string
 	// ServerVariables are values of server variables by name. Variables without a value have their defaults.
 	ServerVariables map[string]string
+	// Folder is the folder of the description, which has the files to which its references lead. It is nil for none. Name
+	// is the name of the description in it.
+	Folder fs.FS
+	Name   string
 }
 
 // Routes is a description with routes.
@@ -39,6 +45,8 @@ type Routes struct {
 	Added int
 	// Policies is the file of the policies that implement the description's security schemes, nil if it needs none.
 	Policies []byte
+	// Files are the files to which references of the description lead, by their paths in the project.
+	Files map[string][]byte
 	// IsSecured reports whether policies implement the security requirements of all operations that have become routes.
 	IsSecured bool
 	// Notes are sentences for the user: which server was chosen, and what a conversion has left out.
@@ -50,8 +58,8 @@ type Routes struct {
 // AddRoutes adds routes to a description of an API (OpenAPI 3 or Swagger 2.0, in JSON or YAML): each operation without
 // a route gets a route that forwards to the operation's path at its server. All other members keep their order, and
 // numbers keep their digits, except in a description in Swagger 2.0, which is converted to OpenAPI 3.0. A path that
-// refers to another path item of the description gets the operations of this item. Security schemes get the names of
-// the policies that implement them (Routes.Policies).
+// refers to another path item, of the description or of another file, gets the operations of this item. Security schemes
+// get the names of the policies that implement them (Routes.Policies).
 func AddRoutes(description []byte, o Options) (Routes, error) {
 	if o.Upstream != "" {
 		if err := checkUpstream(o.Upstream); err != nil {
@@ -79,7 +87,11 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 		return Routes{}, errors.New("the description is no object: write one with openapi, info and paths")
 	}
 	var notes []string
+	files := &sourceFiles{folder: o.Folder, name: cmp.Or(o.Name, defaultName), read: map[string]*sourceFile{}}
 	if swaggerVersion(root) != "" {
+		if len(files.referredFiles(files.name, d.value)) > 0 {
+			return Routes{}, errSwaggerFiles
+		}
 		if err := checkSwaggerNames(d); err != nil {
 			return Routes{}, err
 		}
@@ -95,7 +107,7 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	}
 	r := &router{
 		document: d, version: version, targets: targets{root, map[jsontext.Pointer]map[string]jsontext.Value{}},
-		operationIDs: map[string]bool{}, notes: notes,
+		operationIDs: map[string]bool{}, notes: notes, files: files,
 		servers: servers{
 			document: d, upstream: o.Upstream, variables: o.ServerVariables, used: map[string]bool{},
 			lists: map[string]*serverList{}, places: map[string]*serverList{},
@@ -123,12 +135,20 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	if err != nil {
 		return Routes{}, err
 	}
-	text, err := indent(r.security.setPolicyNames(root))
+	root = r.security.setPolicyNames(root)
+	copies, err := files.copies(writeObject(root), description)
+	if err != nil {
+		return Routes{}, err
+	}
+	text, err := indent(root)
 	return Routes{
-		Text: text, Added: r.added, Policies: policies, IsSecured: len(r.security.unprotected) == 0,
-		Notes: append(r.servers.notes(), r.notes...), SecurityNotes: r.security.notes(r.added),
+		Text: text, Added: r.added, Policies: policies, Files: copies, IsSecured: len(r.security.unprotected) == 0,
+		Notes: slices.Concat(r.servers.notes(), r.notes, files.notes), SecurityNotes: r.security.notes(r.added),
 	}, err
 }
+
+// defaultName is the name of a description that is no file.
+const defaultName = "openapi.json"
 
 // router adds routes to the operations of a description.
 type router struct {
@@ -137,6 +157,7 @@ type router struct {
 	targets  targets
 	servers  servers
 	security *schemeSecurity
+	files    *sourceFiles
 	// operationIDs are the ids of operations, which are unique.
 	operationIDs map[string]bool
 	// removedIDs is the number of copied operations that have lost their ids.

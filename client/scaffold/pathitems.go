@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // recordIDs records the operation ids of a path item.
@@ -15,26 +17,34 @@ func (r *router) recordIDs(item []member) {
 	}
 }
 
-// inline returns a path item with the members of the path item that it refers to. Its own members replace them. A
-// reference to another file stays, and so does one that leads nowhere: the build reports both. refs are the references
-// that led to the item.
+// inline returns a path item with the members of the path item that it refers to, in the description or in another file.
+// Its own members replace them. A reference that leads nowhere stays: the build reports it. refs are the references that
+// led to the item.
 func (r *router) inline(item []member, at string, refs []string) ([]member, error) {
 	const refMember = "$ref"
 	ref := stringValue(memberValue(item, refMember))
 	fragment, local := strings.CutPrefix(ref, "#")
-	if !local {
-		return item, nil
-	}
 	switch {
+	case ref == "":
+		return item, nil
 	case slices.Contains(refs, ref):
 		return nil, fmt.Errorf("%s: the path refers to itself: write its operations there", r.document.place(at))
 	case len(refs) == maxReferences:
 		return nil, fmt.Errorf("%s: the path leads through more than %d references: refer to the path item directly",
 			r.document.place(at), maxReferences)
-	case !isPathItem(fragment):
+	case local && !isPathItem(fragment):
 		return item, nil // the build reports a reference that does not lead to a path item
 	}
-	referenced, err := readMembers(r.targets.lookup(fragment))
+	var target jsontext.Value
+	if local {
+		target = r.targets.lookup(fragment)
+	} else {
+		var err error
+		if target, err = r.files.pathItem(ref); err != nil {
+			return nil, err
+		}
+	}
+	referenced, err := readMembers(target)
 	if err != nil {
 		return item, nil //nolint:nilerr // the build reports a reference that leads nowhere
 	}

@@ -18,6 +18,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 //go:embed template template/.gatewrightignore
@@ -75,6 +77,7 @@ func TemplateFiles(upstream string) (map[string][]byte, error) {
 // are such operations already.
 func UseDescription(files map[string][]byte, routes Routes) {
 	files[RoutesFile] = routes.Text
+	maps.Copy(files, routes.Files)
 	delete(files, PoliciesFile)
 	if routes.Policies != nil {
 		files[PoliciesFile] = routes.Policies
@@ -100,8 +103,8 @@ func checkUpstream(text string) error {
 	return nil
 }
 
-// WriteFiles writes files to a folder, and creates the folder if necessary. If one of the files exists, it writes no
-// file and returns an error with the names of the existing files. After a failure, it removes all files and folders
+// WriteFiles writes files to a folder, and creates the folder if necessary. If one of the files or another routes file
+// exists, it writes no file and returns an error with the names of the existing files. After a failure, it removes all files and folders
 // that it has created.
 func WriteFiles(folder string, files map[string][]byte) error {
 	names := slices.Sorted(maps.Keys(files))
@@ -111,6 +114,15 @@ func WriteFiles(folder string, files map[string][]byte) error {
 			existing = append(existing, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return exit.WithCode(exit.Usage, fmt.Errorf("look at %s in %s: %w", name, folder, disk.Cause(err)))
+		}
+	}
+	others, err := os.ReadDir(filepath.Join(folder, configFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exit.WithCode(exit.Usage, fmt.Errorf("look at %s in %s: %w", configFolder, folder, disk.Cause(err)))
+	}
+	for _, e := range others {
+		if name := path.Join(configFolder, e.Name()); project.IsRoutesFile(name) && !slices.Contains(existing, name) {
+			existing = append(existing, name)
 		}
 	}
 	if len(existing) > 0 {

@@ -241,7 +241,7 @@ func (u *unpacker) readEntry(h *tar.Header, content io.Reader) error {
 	case isFolder:
 		return nil
 	case isConfiguration(name):
-	case mayBeReferred(name):
+	case IsReferable(name):
 		return u.readReferred(name, h.Size, content)
 	case isMisnamed(name):
 		u.files[name] = nil
@@ -251,8 +251,7 @@ func (u *unpacker) readEntry(h *tar.Header, content io.Reader) error {
 	}
 	if h.Size > u.limits.FileBytes {
 		u.report.fail(name, "", "%s",
-			limitExceeded("file", u.limits.FileBytes, "Split it: config may hold several *.oas.json files, and their "+
-				"references may lead to more files."))
+			limitExceeded("file", u.limits.FileBytes, "Split it: config may hold several *.oas.json files."))
 		return nil
 	}
 	if u.configBytes += h.Size; u.configBytes > u.limits.ConfigBytes {
@@ -328,7 +327,7 @@ func isMisnamed(name string) bool {
 // IsRoutesFile reports whether a name matches config/*.oas.json, config/*.oas.yaml or config/*.oas.yml.
 func IsRoutesFile(name string) bool {
 	dir, base := path.Split(name)
-	return dir == "config/" && mayBeReferred(base) && strings.HasSuffix(strings.TrimSuffix(base, path.Ext(base)), ".oas")
+	return dir == "config/" && IsReferable(base) && strings.HasSuffix(strings.TrimSuffix(base, path.Ext(base)), ".oas")
 }
 
 // explain returns the message for an error that stopped reading. The message says what to do.

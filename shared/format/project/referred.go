@@ -9,8 +9,8 @@ import (
 
 // This file decides which files of an archive Unpack keeps because references can lead to them.
 
-// mayBeReferred reports whether references can lead to a file of this name.
-func mayBeReferred(name string) bool {
+// IsReferable reports whether references can lead to a file of this name: a JSON or YAML file.
+func IsReferable(name string) bool {
 	switch path.Ext(name) {
 	case ".json", ".yaml", ".yml":
 		return true

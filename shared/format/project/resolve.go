@@ -198,7 +198,7 @@ func (d *document) fileOf(file string) (name, problem string) {
 		return "", fmt.Sprintf("The file %s is not read: it is larger than %s, or all JSON and YAML files of the project are "+
 			"larger than %s together. Make it smaller, or leave files out that no reference leads to.", quote(name),
 			budgetOf("file").LimitText(), budgetOf("configuration").LimitText())
-	case !mayBeReferred(name):
+	case !IsReferable(name):
 		return "", fmt.Sprintf("A build reads the files .json, .yaml and .yml, and not %s. Rename the file, or correct the "+
 			"reference.", quote(name))
 	}

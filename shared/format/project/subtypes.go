@@ -112,7 +112,7 @@ func (d *document) mappedReference(value any) string {
 	if strings.HasPrefix(target, "#/") {
 		return target
 	}
-	if found, _ := d.resolve(name); found.doc == nil && (strings.ContainsAny(target, "#/") || mayBeReferred(target)) {
+	if found, _ := d.resolve(name); found.doc == nil && (strings.ContainsAny(target, "#/") || IsReferable(target)) {
 		return target
 	}
 	return name
