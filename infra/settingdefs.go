@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/gatewright/gatewright/functions"
+	"github.com/gatewright/gatewright/shared/base/spelling"
 	"github.com/gatewright/gatewright/shared/core/config"
 )
 
@@ -91,15 +92,15 @@ func unknownSettingError(name string) error {
 	var names []string
 	for _, def := range settingDefs() {
 		if strings.EqualFold(def.name, name) {
-			return fmt.Errorf("there is no word %q: %s", name, config.DidYouMean(def.name))
+			return fmt.Errorf("there is no word %q: %s", name, spelling.DidYouMean(def.name))
 		}
 		names = append(names, def.name)
 	}
-	nearest, ok := config.Nearest(name, names, max(len(name)/3, 2))
+	nearest, ok := spelling.Nearest(name, names, max(len(name)/3, 2))
 	if !ok {
 		return fmt.Errorf("there is no word %s: docs/aws.md has those that there are", quoted(name))
 	}
-	return fmt.Errorf("there is no word %s: %s", quoted(name), config.DidYouMean(nearest))
+	return fmt.Errorf("there is no word %s: %s", quoted(name), spelling.DidYouMean(nearest))
 }
 
 // maxQuoted is the maximum number of bytes of untrusted text that is shown.

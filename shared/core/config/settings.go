@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatewright/gatewright/shared/base/lazy"
+	"github.com/gatewright/gatewright/shared/base/spelling"
 )
 
 // These are the variables of the local run and of a gateway in a separate process, in addition
@@ -433,40 +434,9 @@ var servicePort = lazy.Regexp(`_(SERVICE_PORT_[A-Z0-9_]+|PORT_[0-9]+_(TCP|UDP|SC
 
 // correction returns advice about an unknown name. It names the most similar known name if at most one letter in three differs.
 func correction(name string, names []string) string {
-	nearest, ok := Nearest(strings.ToUpper(name), names, (len(name)-len(prefix))/3)
+	nearest, ok := spelling.Nearest(strings.ToUpper(name), names, (len(name)-len(prefix))/3)
 	if !ok {
 		return "correct its name, or unset it"
 	}
-	return DidYouMean(nearest) + " Correct its name, or unset it"
-}
-
-// Nearest returns the name with the smallest edit distance to the typed text,
-// and reports whether the distance is at most maxDistance. names must not be empty.
-func Nearest(typed string, names []string, maxDistance int) (nearest string, ok bool) {
-	nearest = slices.MinFunc(names, func(a, b string) int { return distance(typed, a) - distance(typed, b) })
-	return nearest, distance(typed, nearest) <= maxDistance
-}
-
-// DidYouMean returns the question "did you mean NAME?", which all programs use after a misspelled name.
-func DidYouMean(name string) string { return "did you mean " + name + "?" }
-
-// distance returns the Levenshtein distance: the number of letters to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substituted := diagonal
-			if a[i] != b[j] {
-				substituted++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substituted, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.DidYouMean(nearest) + " Correct its name, or unset it"
 }

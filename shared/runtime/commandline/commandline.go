@@ -18,7 +18,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/base/disk"
 	"github.com/gatewright/gatewright/shared/base/lazy"
-	"github.com/gatewright/gatewright/shared/core/config"
+	"github.com/gatewright/gatewright/shared/base/spelling"
 )
 
 // The exit codes of the server's programs, and of `gatewright tunnel connect` (docs/tunnels.md). The client's other
@@ -69,7 +69,7 @@ func Prepare(root *cobra.Command, version string) {
 		default:
 			if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 				if suggestion := nearestFlag(cmd, unknown.GetSpecifiedName()); suggestion != "" {
-					return Usage(fmt.Errorf("%w: %s", err, config.DidYouMean("--"+suggestion)))
+					return Usage(fmt.Errorf("%w: %s", err, spelling.DidYouMean("--"+suggestion)))
 				}
 			}
 		}
@@ -194,7 +194,7 @@ func nearestFlag(cmd *cobra.Command, input string) string {
 			names = append(names, f.Name)
 		}
 	})
-	nearest, ok := config.Nearest(input, names, min(maxSuggestionDistance, maxTypos(input))) // names has at least help
+	nearest, ok := spelling.Nearest(input, names, min(maxSuggestionDistance, maxTypos(input))) // names has at least help
 	if !ok {
 		return ""
 	}
@@ -232,7 +232,7 @@ func RequireCommand(cmd *cobra.Command, args []string) error {
 	suggestion := ""
 	cmd.SuggestionsMinimumDistance = maxSuggestionDistance // cobra applies its default only in its own error messages
 	if all := cmd.SuggestionsFor(args[0]); len(all) > 0 {
-		if nearest, ok := config.Nearest(args[0], all, maxTypos(args[0])); ok {
+		if nearest, ok := spelling.Nearest(args[0], all, maxTypos(args[0])); ok {
 			suggestion = nearest
 		}
 		if completion := slices.IndexFunc(all, func(name string) bool {
@@ -247,7 +247,7 @@ func RequireCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if suggestion != "" {
-		hint = config.DidYouMean(suggestion)
+		hint = spelling.DidYouMean(suggestion)
 	}
 	return Usage(fmt.Errorf("it has no such command: %s", hint))
 }
