@@ -1,0 +1,79 @@
+package project
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// kindObjects are the objects of the specification for the kinds of objects that the walker knows.
+var kindObjects = map[objectKind][]string{
+	documentObject: {"OpenAPI"}, infoObject: {"Info"}, componentsObject: {"Components"}, pathItemObject: {"Path Item"},
+	operationObject: {"Operation"}, parameterObject: {"Parameter", "Header"}, requestBodyObject: {"Request Body"},
+	mediaTypeObject: {"Media Type"}, encodingObject: {"Encoding"}, responseObject: {"Response"},
+}
+
+// groupOf returns the declaration of a keyword, nil if there is none.
+func groupOf(object, name string) *KeywordGroup {
+	for _, g := range Keywords() {
+		if g.Object == object && slices.Contains(g.Names, name) {
+			return &g
+		}
+	}
+	return nil
+}
+
+// TestWalkerKnowsDeclaredKeywords compares the members that the walker visits with the keywords.
+func TestWalkerKnowsDeclaredKeywords(t *testing.T) {
+	for kind, named := range members {
+		for name := range named {
+			for _, object := range kindObjects[kind] {
+				if groupOf(object, name) == nil {
+					t.Errorf("keyword %s of the object %s = not declared, want declared: the walker visits it", name, object)
+				}
+			}
+		}
+		if len(kindObjects[kind]) == 0 {
+			t.Errorf("kindObjects[%d] is empty, want the objects of the kind", kind)
+		}
+	}
+	for _, method := range methods {
+		if g := groupOf("Path Item", method); g == nil || !g.Has(EffectRoutes) {
+			t.Errorf("keyword %s of path items = %+v, want the effect %s", method, g, EffectRoutes)
+		}
+	}
+}
+
+// TestConversionsKnowDeclaredKeywords compares the keywords of schemas with those that tools have and that validation
+// policies evaluate.
+func TestConversionsKnowDeclaredKeywords(t *testing.T) {
+	for _, g := range Keywords() {
+		if g.Object != SchemaKeywords {
+			continue
+		}
+		for _, name := range g.Names {
+			// The conversions replace nullable and discriminator by other keywords.
+			isOffered := keywordKind(name) != 0 || name == "nullable" || name == "discriminator"
+			if want := g.Has(EffectTools) || g.Has(EffectPassedOn); isOffered != want {
+				t.Errorf("tools have the keyword %s = %t, want %t: its effects are %s", name, isOffered, want, g.Effects)
+			}
+			isAnnotation := slices.Contains(annotations[:], name) && name != keywordReadOnly && name != keywordWriteOnly
+			if isAnnotation && !g.Has(EffectPassedOn) {
+				t.Errorf("effects of the annotation %s = %s, want %s", name, g.Effects, EffectPassedOn)
+			}
+			if isUnsupported := slices.Contains(unsupportedReferences[:], name); isUnsupported && !g.Has(EffectWarned) {
+				t.Errorf("effects of the reference %s = %s, want %s", name, g.Effects, EffectWarned)
+			}
+			isStructure := schemaMember(name).kind == schemaObject && keywordKind(name) == 0
+			if want := g.Has(EffectStructure) && !strings.HasPrefix(name, "$a") && !strings.HasPrefix(name, "$dynamicA") &&
+				name != "$ref"; want && !isStructure {
+				t.Errorf("walker visits the schemas of %s = false, want true", name)
+			}
+		}
+	}
+	for _, name := range slices.Concat(annotations[:], unsupportedReferences[:], inPlaceLists[:]) {
+		if groupOf(SchemaKeywords, name) == nil {
+			t.Errorf("keyword %s of schemas = not declared, want declared", name)
+		}
+	}
+}
