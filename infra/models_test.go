@@ -128,7 +128,7 @@ func TestVectorsMatchTheModelAndDocumentation(t *testing.T) {
 		"current vectors": {vectorsOf(model, index.Content), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := settingsFor(t, minimalContext(map[string]string{"docsEmbeddings": model}))
+			s := settingsWithOwnAssets(t, minimalContext(map[string]string{"docsEmbeddings": model}))
 			if tc.file != nil {
 				if err := os.WriteFile(filepath.Join(s.assetFolder(mcpdocs.Group.Name), mcpdocs.VectorsFile), tc.file,
 					0o600); err != nil {

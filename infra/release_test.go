@@ -99,7 +99,7 @@ func TestCodeOrConfigurationChangePublishesAVersion(t *testing.T) {
 	}
 	all := slices.Sorted(maps.Keys(before))
 	resized := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return ownMemorySetting[id] })
-	s := settingsFor(t, minimalContext(nil))
+	s := settingsWithOwnAssets(t, minimalContext(nil))
 	if err := os.WriteFile(filepath.Join(s.assetFolder("builder"), "bootstrap"), []byte("other code"), 0o600); err != nil {
 		t.Fatal(err)
 	}

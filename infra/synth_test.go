@@ -19,12 +19,20 @@ import (
 	"github.com/gatewright/gatewright/functions/syntheticcheck"
 )
 
-// TestMain ends the CDK's process after the tests. It also makes the garbage collector run less often: templates are
-// large and are used until the end, so a collection would free little memory.
+// TestMain creates the folder of assets that tests share, and ends the CDK's process after the tests. It also makes the
+// garbage collector run less often: templates are large and are used until the end, so a collection would free little
+// memory.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
+	folder, err := os.MkdirTemp("", "gatewright-infra-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "infra:", err)
+		os.Exit(1)
+	}
+	sharedAssets.folder = folder
 	code := m.Run()
 	jsii.Close()
+	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }
 
@@ -65,9 +73,37 @@ func minimalContext(overrides map[string]string) map[string]string {
 	return out
 }
 
-// settingsFor returns the settings of a context. The folder of assets is temporary. It has empty files in place of the
-// binaries.
+// settingsFor returns the settings of a context. The folder of assets has empty files in place of the binaries. All tests
+// share the folder, so they must not write files to it. They may add empty folders.
 func settingsFor(t *testing.T, context map[string]string) Settings {
+	t.Helper()
+	s := newSettingsFor(t, context)
+	s.Assets = sharedAssets.folder
+	sharedAssets.Lock()
+	defer sharedAssets.Unlock()
+	writeAssets(t, s, sharedAssets.written)
+	return s
+}
+
+// settingsWithOwnAssets is like settingsFor, but the folder of assets is temporary, and the test may change its files.
+func settingsWithOwnAssets(t *testing.T, context map[string]string) Settings {
+	t.Helper()
+	s := newSettingsFor(t, context)
+	s.Assets = t.TempDir()
+	writeAssets(t, s, map[string]bool{})
+	return s
+}
+
+// sharedAssets is the folder of assets that tests share. TestMain creates and removes it. Each file is written once,
+// because creating the files takes longer than most tests. written contains the paths of the files.
+var sharedAssets = struct {
+	sync.Mutex
+	folder  string
+	written map[string]bool
+}{written: map[string]bool{}}
+
+// newSettingsFor returns the settings of a context, with the folder of assets that the product uses.
+func newSettingsFor(t *testing.T, context map[string]string) Settings {
 	t.Helper()
 	s, err := settingsFromContext(func(name string) any {
 		if v, ok := context[name]; ok {
@@ -78,28 +114,32 @@ func settingsFor(t *testing.T, context map[string]string) Settings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Assets = t.TempDir()
-	names := []string{syntheticcheck.Function.Name}
+	return s
+}
+
+// writeAssets creates an empty file for each binary in the folder of assets, except the paths in written, and adds the
+// new paths to written.
+func writeAssets(t *testing.T, s Settings, written map[string]bool) {
+	t.Helper()
+	paths := []string{filepath.Join(s.assetFolder(syntheticcheck.Function.Name), "bootstrap")}
 	for _, f := range allFunctions(s) {
-		names = append(names, f.name)
-	}
-	for _, name := range names {
-		if err := os.MkdirAll(s.assetFolder(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(s.assetFolder(name), "bootstrap"), nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		paths = append(paths, filepath.Join(s.assetFolder(f.name), "bootstrap"))
 	}
 	for _, svc := range functions.Services() {
-		if err := os.MkdirAll(filepath.Dir(s.containerBinary(svc.Name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(s.containerBinary(svc.Name), nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		paths = append(paths, s.containerBinary(svc.Name))
 	}
-	return s
+	for _, path := range paths {
+		if written[path] {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		written[path] = true
+	}
 }
 
 // allFunctions returns all functions in the stack of an installation, including the hook of releases.
