@@ -235,6 +235,7 @@ func TestLoggedViolationsPass(t *testing.T) {
 	for _, test := range []struct{ name, text, encoding, want string }{
 		{"violations", `{"name": 1, "price": "` + secret + `"}`, "", "body /price"},
 		{"too large", `{"name": "` + strings.Repeat("n", 1<<20) + `", "price": -1}`, "", "too large"},
+		{"too large, in chunks", `{"name": "` + strings.Repeat("c", 1<<20) + `", "price": -1}`, "", "too large"},
 		{"no JSON", secret, "", "does not match"},
 		{"encoding", secret, "br", "content encoding"},
 	} {
@@ -243,6 +244,9 @@ func TestLoggedViolationsPass(t *testing.T) {
 				r.Header.Set("Content-Encoding", test.encoding)
 			}
 			sending(test.text)(r)
+			if strings.HasSuffix(test.name, "in chunks") {
+				r.ContentLength = -1
+			}
 		})
 		got := v.take()
 		if response.StatusCode != http.StatusOK || len(got) != 1 || got[0].body != test.text {
@@ -268,6 +272,41 @@ func TestToolsAreValidatedAsRoutes(t *testing.T) {
 		got := body(t, v.do(t, http.MethodPost, "/mcp", sending(text)))
 		if calls := len(v.take()); calls != test.want {
 			t.Errorf("tool call with the price %s = %s, upstream called %d times, want %d", test.price, got, calls, test.want)
+		}
+	}
+}
+
+// TestValidationStandsBehindAuthentication checks that a build refuses a route that validates requests before it
+// identifies the user, and accepts the other order.
+func TestValidationStandsBehindAuthentication(t *testing.T) {
+	for _, test := range []struct {
+		inbound string
+		refused bool
+	}{
+		{`"validate", "key"`, true},
+		{`"limit", "validate", "key"`, true},
+		{`"key", "validate"`, false},
+		{`"validate"`, false},
+	} {
+		policy := func(name, policyType, options string) string {
+			return fmt.Sprintf(`{"name": %q, "policyType": %q, "handler": {"export": "P",
+				"module": "$import(@gatewright/runtime)", "options": %s}}`, name, policyType, options)
+		}
+		_, result := tryBuild(t, project.Files{
+			"config/routes.oas.json": []byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/a/{id}": {
+				"get": {"responses": {"200": {"description": ""}}, "x-gateway-route": {
+				"policies": {"inbound": [` + test.inbound + `]}, "handler": {"export": "urlForwardHandler",
+				"module": "$import(@gatewright/runtime)", "options": {"baseUrl": "https://up.example.com"}}}}}}}`),
+			"config/policies.json": []byte(`{"policies": [` + policy("validate", "request-validation-inbound", "{}") + "," +
+				policy("key", "api-key-inbound", "{}") + "," + policy("limit", "rate-limit-inbound",
+				`{"rateLimitBy": "ip", "requestsAllowed": 1, "timeWindowMinutes": 1}`) + `]}`),
+		})
+		refused := slices.ContainsFunc(result.Errors, func(p project.Problem) bool {
+			return strings.Contains(p.Message, "behind the policies that identify the user") &&
+				p.Path == "/paths/~1a~1{id}/get/x-gateway-route/policies/inbound"
+		})
+		if refused != test.refused || len(result.Errors) > 1 {
+			t.Errorf("build with the inbound policies %s: errors = %v, want one = %t", test.inbound, result.Errors, test.refused)
 		}
 	}
 }
