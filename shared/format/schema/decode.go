@@ -15,8 +15,8 @@ import (
 const (
 	// MaxDepth is the maximum nesting of lists and objects.
 	MaxDepth = 128
-	// MaxValues is the maximum number of values. A value takes up to 100 bytes of memory.
-	MaxValues = 1_000_000
+	// MaxValues is the maximum number of values. A value of two bytes takes some 50 bytes of memory.
+	MaxValues = 500_000
 )
 
 // Decode reads one JSON value: maps, slices, strings, booleans, nil, and numbers as json.Number, which keeps their
