@@ -124,7 +124,7 @@ func TestBatchSharesWorkBudget(t *testing.T) {
 	for i, tt := range []struct {
 		values  int
 		refused bool
-	}{{7000, false}, {7000, true}, {10, true}} {
+	}{{4000, false}, {4000, true}, {10, true}} {
 		arguments := `{"list":[` + strings.Repeat("8,", tt.values) + `8]}`
 		err := c.Check(ctx, json.RawMessage(arguments))
 		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "too long to be checked") {

@@ -68,12 +68,12 @@ func compileContents(d *schema.Definitions, types []project.MediaType) (contents
 
 // find returns the description for a media type in lower case: that of the type itself, or of the type's range, or of
 // */*. It returns nil if there is none.
-func (all contents) find(mediaType string) *content {
+func (c contents) find(mediaType string) *content {
 	group, _, _ := strings.Cut(mediaType, "/")
 	for _, candidate := range []string{mediaType, group + "/*", "*/*"} {
-		for _, c := range all {
-			if c.mediaType == candidate {
-				return c
+		for _, described := range c {
+			if described.mediaType == candidate {
+				return described
 			}
 		}
 	}
@@ -81,26 +81,26 @@ func (all contents) find(mediaType string) *content {
 }
 
 // types returns the media types and ranges.
-func (all contents) types() []string {
+func (c contents) types() []string {
 	var out []string
-	for _, c := range all {
-		out = append(out, c.mediaType)
+	for _, described := range c {
+		out = append(out, described.mediaType)
 	}
 	return out
 }
 
 // accept returns the description for the value of a Content-Type header. It returns nil for a media type that is not
 // described, and for JSON and forms with another charset than UTF-8 or ASCII.
-func (all contents) accept(contentType string) (c *content, mediaType string, parameters map[string]string) {
+func (c contents) accept(contentType string) (found *content, mediaType string, parameters map[string]string) {
 	mediaType, parameters = parseMediaType(contentType)
 	if charset := strings.ToLower(parameters["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" &&
 		(isJSON(mediaType) || mediaType == formType) {
 		return nil, mediaType, parameters
 	}
-	if c = all.find(mediaType); c == nil && mediaType == "" {
-		c = all.find("application/octet-stream")
+	if found = c.find(mediaType); found == nil && mediaType == "" {
+		found = c.find("application/octet-stream")
 	}
-	return c, mediaType, parameters
+	return found, mediaType, parameters
 }
 
 // The media types of forms.
@@ -164,8 +164,8 @@ func (c *content) checkQuery(r *Report, raw string) {
 }
 
 // unsupported returns the detail of the violation for a media type that is not described.
-func (all contents) unsupported() string {
-	types := all.types()
+func (c contents) unsupported() string {
+	types := c.types()
 	more := ""
 	if len(types) > maxListedTypes {
 		types, more = types[:maxListedTypes], ", …"

@@ -13,10 +13,14 @@ import (
 // encodeStyle writes a list or an object of texts in a style, as OpenAPI describes it. names are the names of an object's
 // properties, or nil for a list.
 func encodeStyle(style string, explode bool, names, values []string) string {
-	separator := map[string]string{"simple": ",", "label": ",", "matrix": ",", "form": ",", "spaceDelimited": "%20",
-		"pipeDelimited": "%7C"}[style]
-	begin, pair := map[string]string{"label": ".", "matrix": ";color=", "form": "color=", "spaceDelimited": "color=",
-		"pipeDelimited": "color="}[style], ""
+	separator := map[string]string{
+		"simple": ",", "label": ",", "matrix": ",", "form": ",", "spaceDelimited": "%20",
+		"pipeDelimited": "%7C",
+	}[style]
+	begin, pair := map[string]string{
+		"label": ".", "matrix": ";color=", "form": "color=", "spaceDelimited": "color=",
+		"pipeDelimited": "color=",
+	}[style], ""
 	if explode {
 		separator = map[string]string{"simple": ",", "label": ".", "matrix": ";", "form": "&", "deepObject": "&"}[style]
 		begin = map[string]string{"label": ".", "matrix": ";"}[style]
@@ -49,8 +53,13 @@ func encodeStyle(style string, explode bool, names, values []string) string {
 func TestEncodedValuesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	styles := []struct{ in, style string }{
-		{"path", "simple"}, {"path", "label"}, {"path", "matrix"}, {"query", "form"}, {"query", "spaceDelimited"},
-		{"query", "pipeDelimited"}, {"query", "deepObject"},
+		{"path", "simple"},
+		{"path", "label"},
+		{"path", "matrix"},
+		{"query", "form"},
+		{"query", "spaceDelimited"},
+		{"query", "pipeDelimited"},
+		{"query", "deepObject"},
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		s := rapid.SampledFrom(styles).Draw(rt, "style")

@@ -33,8 +33,8 @@ func Decode(data []byte) (any, *Violation) {
 		}
 		return nil, &Violation{Detail: "must be one JSON value, without anything after it"}
 	}
-	if v := new(Violation); errors.As(err, &v) {
-		return nil, v
+	if refused, ok := errors.AsType[*decodeError](err); ok {
+		return nil, &refused.violation
 	}
 	at := ""
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
@@ -51,8 +51,11 @@ func Decode(data []byte) (any, *Violation) {
 	return nil, &Violation{Pointer: at, Detail: "must be JSON, and has a syntax error here"}
 }
 
-// Error implements error, for Decode.
-func (v *Violation) Error() string { return v.Pointer + " " + v.Detail }
+// decodeError is the error for JSON that Decode refuses.
+type decodeError struct{ violation Violation }
+
+// Error implements error.
+func (e *decodeError) Error() string { return e.violation.Pointer + " " + e.violation.Detail }
 
 type decoder struct {
 	tokens *jsontext.Decoder
@@ -68,14 +71,14 @@ func (d *decoder) value(depth int) (any, error) {
 	if d.values++; d.values > MaxValues {
 		return nil, d.refuse("must not come after the first " + strconv.Itoa(MaxValues) + " values: send fewer")
 	}
-	switch token.Kind() {
-	case jsontext.KindNull:
-		return nil, nil //nolint:nilnil // the value is null
-	case jsontext.KindTrue, jsontext.KindFalse:
+	switch kind := token.Kind(); {
+	case kind == jsontext.KindNull:
+		return nil, nil
+	case kind == jsontext.KindTrue || kind == jsontext.KindFalse:
 		return token.Bool(), nil
-	case jsontext.KindString:
+	case kind == jsontext.KindString:
 		return token.String(), nil
-	case jsontext.KindNumber:
+	case kind == jsontext.KindNumber:
 		text := token.String()
 		if !IsSafeNumber(text) {
 			return nil, d.refuse("must be a number of at most " + strconv.Itoa(MaxNumberBytes) +
@@ -125,6 +128,6 @@ func (d *decoder) object(depth int) (any, error) {
 }
 
 // refuse returns the violation of the value that was read last.
-func (d *decoder) refuse(detail string) *Violation {
-	return &Violation{Pointer: BoundedPointer(string(d.tokens.StackPointer())), Detail: detail}
+func (d *decoder) refuse(detail string) error {
+	return &decodeError{Violation{Pointer: BoundedPointer(string(d.tokens.StackPointer())), Detail: detail}}
 }

@@ -97,7 +97,8 @@ func addKeyword(t *rapid.T, s map[string]any, depth int) {
 	case "type":
 		s[keyword] = rapid.SampledFrom([]any{
 			"null", "boolean", "number", "integer", "string", "array", "object", "object", "array",
-			[]any{"object", "string"}, []any{"array", "integer"},
+			[]any{"object", "string"},
+			[]any{"array", "integer"},
 		}).Draw(t, "type")
 	case "enum":
 		s[keyword] = []any{drawValue(t, 1), drawValue(t, 2), drawValue(t, 0)}

@@ -30,8 +30,8 @@ func Compile(raw json.RawMessage) (*Schema, error) { return NewDefinitions(nil).
 var ErrTooMuchWork = errors.New("the value takes too long to be checked")
 
 // MaxWork is the work that NewWork allows. The unit is applying one schema to one value, or reading 256 bytes of a
-// string. It takes some 0.4 µs, so the maximum takes about a second.
-const MaxWork = 2_000_000
+// string. It takes some 0.4 µs, so the maximum takes about half a second.
+const MaxWork = 1_000_000
 
 // Work is the work that remains for the values of a request. It is safe for concurrent use.
 type Work struct{ remaining atomic.Int64 }
