@@ -21,29 +21,6 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// edit is a change of one file of a module: old occurs there exactly once and is replaced by text.
-type edit struct{ file, old, text string }
-
-// edits returns the changes of a copy, apart from import paths.
-//
-// The JSON Schema library compiles its metaschemas when it is imported. With these edits, the first NewCompiler compiles
-// them. Every caller that compiles or validates a schema has called NewCompiler before. The library's own compiler of
-// metaschemas is made by newCompiler, which compiles none. The last edit mends the locations of invalid names.
-// limitEdits returns the others.
-func edits(folder string) []edit {
-	return map[string][]edit{"jsonschema": append(limitEdits(), []edit{
-		{"draft.go", "\nfunc init() {\n\tc := NewCompiler()\n", "\n// Changed by Gatewright: this was an init " +
-			"function.\nfunc compileMetaschemas() {\n\tc := newCompiler()\n"},
-		{"compiler.go", "\nfunc NewCompiler() *Compiler {\n", "\n// Changed by Gatewright: the first call compiles the " +
-			"metaschemas.\nfunc NewCompiler() *Compiler {\n\tmetaschemas.Do(compileMetaschemas)\n\treturn newCompiler()\n}\n\n" +
-			"var metaschemas sync.Once\n\nfunc newCompiler() *Compiler {\n"},
-		{"compiler.go", "\t\"slices\"\n)", "\t\"slices\"\n\t\"sync\"\n)"},
-		{"validator.go", "verr.InstanceLocation = vd.vloc\n\t\t\t\tverr.SchemaURL = s.PropertyNames", "// Changed by " +
-			"Gatewright: the location is copied, because vd.vloc changes later.\n\t\t\t\tverr.InstanceLocation = " +
-			"vd.instanceLocation()\n\t\t\t\tverr.SchemaURL = s.PropertyNames"},
-	}...)}[folder]
-}
-
 // TestCopiesMatchTheModulesWithTheEdits compares every copy with the module that go.mod requires, file by file.
 func TestCopiesMatchTheModulesWithTheEdits(t *testing.T) {
 	for _, c := range thirdparty.Copies() {

@@ -120,11 +120,11 @@ func TestBatchSharesWorkBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := withSharedWork(t.Context()) // each value takes some 200 units
+	ctx := withSharedWork(t.Context()) // each value takes some 2,200 units
 	for i, tt := range []struct {
 		values  int
 		refused bool
-	}{{4000, false}, {4000, true}, {10, true}} {
+	}{{3000, false}, {3000, true}, {10, true}} {
 		arguments := `{"list":[` + strings.Repeat("8,", tt.values) + `8]}`
 		err := c.Check(ctx, json.RawMessage(arguments))
 		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "too long to be checked") {

@@ -15,9 +15,11 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
+	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema/kind"
 )
 
 // Schema is a compiled schema. It is safe for concurrent use.
@@ -29,9 +31,10 @@ func Compile(raw json.RawMessage) (*Schema, error) { return NewDefinitions(nil).
 // ErrTooMuchWork is the error for a value whose validation would take too long.
 var ErrTooMuchWork = errors.New("the value takes too long to be checked")
 
-// MaxWork is the work that NewWork allows. The unit is applying one schema to one value, or reading 256 bytes of a
-// string. It takes some 0.4 µs, so the maximum takes about half a second.
-const MaxWork = 1_000_000
+// MaxWork is the work that NewWork allows. The unit is some 50 ns: for example, applying one schema to one value takes 4
+// units and more, and matching a pattern of 40 instructions with a string of 40 bytes takes 400. The maximum takes half a
+// second.
+const MaxWork = 10_000_000
 
 // Work is the work that remains for the values of a request. It is safe for concurrent use.
 type Work struct{ remaining atomic.Int64 }
@@ -64,42 +67,81 @@ func (s *Schema) Validate(value any, work *Work, limit int) (violations []Violat
 // Matches reports whether a value is valid. It is like Validate, without violations, and faster for invalid values.
 func (s *Schema) Matches(value any, work *Work) (bool, error) {
 	before := work.Remaining()
-	limits := jsonschema.Limits{Work: before, VerdictOnly: true}
-	err := s.root.ValidateWithin(value, &limits)
-	work.Spend(before - limits.Work)
-	if limits.Work < 0 {
-		work.Spend(work.Remaining() + 1) // a call that stopped early leaves nothing for others
+	b := &bound{work: before}
+	valid := s.root.IsValidWithin(value, b)
+	work.Spend(before - max(b.work, -1))
+	if b.IsSpent() {
 		return false, ErrTooMuchWork
 	}
-	return err == nil, nil
+	return valid, nil
 }
 
 // Bounds of the search for violations. It is a second validation, after the first one found that a value is invalid.
+// Many of the errors that take memory can be about alternatives of valid parts.
 const (
-	maxExplainWork  = 200_000
-	maxExplainBytes = 512 << 10
+	maxExplainWork  = MaxWork / 4
+	maxExplainBytes = 8 << 20
 )
 
 // explain returns the violations of an invalid value, at least one and at most limit, and whether there are more. They
-// are in the order of their pointers.
+// are in the order of their places. If there are too many, they are some of the first ones in the order of validation.
 func (s *Schema) explain(value any, limit int) (violations []Violation, more bool) {
-	limits := jsonschema.Limits{Work: maxExplainWork, Memory: maxExplainBytes}
-	err := s.root.ValidateWithin(value, &limits)
-	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		for _, leaf := range Leaves(e) {
-			violations = append(violations, describe(leaf, limit+1)...)
+	b := &bound{work: maxExplainWork, memory: maxExplainBytes}
+	more = true
+	if e, ok := errors.AsType[*jsonschema.ValidationError](s.root.ValidateWithin(value, b)); ok {
+		more = b.IsSpent()
+		leaves := Leaves(e)
+		slices.SortStableFunc(leaves, compareViolations)
+		for _, leaf := range leaves {
+			for _, v := range describe(leaf, limit+1) {
+				switch {
+				case slices.Contains(violations, v):
+				case len(violations) == limit:
+					return violations, true
+				default:
+					violations = append(violations, v)
+				}
+			}
 		}
 	}
 	if len(violations) == 0 {
-		return []Violation{{Detail: "must match its schema, and is too large to say where it does not"}}, true
-	}
-	slices.SortFunc(violations, func(a, b Violation) int {
-		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Detail, b.Detail))
-	})
-	violations = slices.Compact(violations)
-	more = limits.Work < 0
-	if len(violations) > limit {
-		violations, more = violations[:limit], true
+		violations = []Violation{{Detail: "must match its schema, and is too large to say where it does not"}}
 	}
 	return violations, more
+}
+
+// compareViolations compares the places of two violations, like cmp.Compare. Violations with the same place are in the
+// order of the schemas that report them: the library applies some of them in random order.
+func compareViolations(a, b *jsonschema.ValidationError) int {
+	return cmp.Or(slices.CompareFunc(a.InstanceLocation, b.InstanceLocation, compareTokens),
+		cmp.Compare(a.SchemaURL, b.SchemaURL), cmp.Compare(violatedName(a.ErrorKind), violatedName(b.ErrorKind)))
+}
+
+// compareTokens compares tokens of JSON pointers. Positions are before other tokens, in the order of the items.
+func compareTokens(a, b string) int {
+	switch isA, isB := isPosition(a), isPosition(b); {
+	case isA && isB:
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	case isA:
+		return -1
+	case isB:
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+// isPosition reports whether a token can be the position of an item.
+func isPosition(token string) bool { return token != "" && strings.Trim(token, "0123456789") == "" }
+
+// violatedName returns the name that a violation is about, for violations that the library finds in random order.
+func violatedName(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.PropertyNames:
+		return k.Property
+	case *kind.DependentRequired:
+		return k.Prop
+	case *kind.Dependency:
+		return k.Prop
+	}
+	return ""
 }

@@ -56,7 +56,7 @@ func (s *Shape) Allows(name string) bool { return s.types.allows(typeOf(name)) }
 func (s *Shape) IsUnrestricted() bool { return s.types == anyType }
 
 // Work returns the work of making the shape, in the unit of Work.
-func (s *Shape) Work() int { return 1 + len(s.schemas) }
+func (s *Shape) Work() int { return 10 * (1 + len(s.schemas)) }
 
 // HasPatterns reports whether the shapes of properties depend on patterns for their names.
 func (s *Shape) HasPatterns() bool {

@@ -272,7 +272,7 @@ func strVal(obj map[string]any, prop string) (string, bool) {
 }
 
 func isInteger(num any) bool {
-	if text, ok := num.(json.Number); ok && !strings.ContainsAny(string(text), ".eE") {
+	if isPlain(num) {
 		return true
 	}
 	rat, ok := new(big.Rat).SetString(fmt.Sprint(num))
@@ -328,10 +328,8 @@ func equals(v1, v2 any) (bool, ErrorKind) {
 		if typeOf(v2) != numberType {
 			return false, nil
 		}
-		if text1, ok := v1.(json.Number); ok && isPlain(text1) {
-			if text2, ok := v2.(json.Number); ok && isPlain(text2) {
-				return text1 == text2, nil
-			}
+		if isPlain(v1) && isPlain(v2) {
+			return v1 == v2, nil
 		}
 		num1, ok1 := new(big.Rat).SetString(fmt.Sprint(v1))
 		num2, ok2 := new(big.Rat).SetString(fmt.Sprint(v2))
@@ -342,7 +340,7 @@ func equals(v1, v2 any) (bool, ErrorKind) {
 }
 
 func duplicates(arr []any) (int, int, ErrorKind) {
-	if len(arr) <= 20 && !slices.ContainsFunc(arr, isContainer) {
+	if len(arr) <= 20 {
 		for i := 1; i < len(arr); i++ {
 			for j := 0; j < i; j++ {
 				if ok, k := equals(arr[i], arr[j]); ok || k != nil {
@@ -373,36 +371,15 @@ func duplicates(arr []any) (int, int, ErrorKind) {
 	return -1, -1, nil
 }
 
-// hashWork returns the work of writeHash.
-func hashWork(v any) int {
-	work := 1
-	switch v := v.(type) {
-	case map[string]any:
-		for name, member := range v {
-			work += 1 + len(name)/bytesPerUnit + hashWork(member)
-		}
-	case []any:
-		for _, item := range v {
-			work += hashWork(item)
-		}
-	case string:
-		work += len(v) / bytesPerUnit
-	}
-	return work
+// isPlain reports whether a value is an integer that has only one spelling without a fraction and an exponent. Added by
+// Gatewright.
+func isPlain(v any) bool {
+	n, ok := v.(json.Number)
+	return ok && n != "-0" && !strings.ContainsAny(string(n), ".eE")
 }
 
-// isPlain reports whether a number is an integer that has only one spelling without a fraction and an exponent.
-func isPlain(n json.Number) bool { return n != "-0" && !strings.ContainsAny(string(n), ".eE") }
-
-func isContainer(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return true
-	}
-	return false
-}
-
-// writeLength writes the type of a value and its length, so that values of different structures differ.
+// writeLength writes the type of a value and its length, so that values of different structures differ. Added by
+// Gatewright.
 func writeLength(kind byte, length int, h *maphash.Hash) {
 	_ = h.WriteByte(kind)
 	_, _ = h.WriteString(strconv.Itoa(length))

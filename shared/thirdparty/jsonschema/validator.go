@@ -18,151 +18,60 @@ func (sch *Schema) Validate(v any) error {
 	return sch.validate(v, nil, nil, nil, false, nil)
 }
 
-// Limits bounds a validation. Added by Gatewright, like the functions up to validateWithin.
-type Limits struct {
-	// Work is the work that remains. The unit is applying one schema to one value. If it is negative after a
-	// validation, the validation has stopped, and its result has no meaning.
-	Work int
-	// VerdictOnly makes the error of an invalid value contain no violations, so that it needs no memory.
-	VerdictOnly bool
-	// Memory is the number of bytes that remain for violations. If they do not suffice, the validation stops, and Work is
-	// negative.
-	Memory int
-
-	depth int
+// Bound limits a validation. Added by Gatewright, with all that uses it.
+type Bound interface {
+	// Spend subtracts the work of applying s to v, without the work for parts of v. It reports whether work remains. depth
+	// is the number of schemas that are being applied. records is set if the validation records which properties and
+	// items of v have been evaluated.
+	Spend(s *Schema, v any, depth int, records bool) bool
+	// Failed subtracts the memory of an error.
+	Failed(e *ValidationError)
+	// IsSpent reports whether no work or no memory remains. The validation then ends soon.
+	IsSpent() bool
 }
 
-// Amounts of other work that take as long as one unit.
-const (
-	bytesPerUnit      = 256
-	stringsPerUnit    = 16
-	numbersPerUnit    = 1
-	matchStepsPerUnit = 32
-	maxDepth          = 4000
-	errorBytes        = 200
-	tokenBytes        = 16
-)
-
-// ValidateWithin is like Validate, with limits. A schema must not apply itself to the same value (in place), because the
-// validation then ends only with the limits.
-func (sch *Schema) ValidateWithin(v any, limits *Limits) error {
-	return sch.validateWithin(limits, v, nil, nil, nil, false, nil)
-}
-
-// enter subtracts the work of applying the schema. It reports whether the validation goes on.
-func (vd *validator) enter() bool {
-	l := vd.limits
-	if l == nil {
-		return true
-	}
-	l.depth++
-	work := 1 + (len(vd.uneval.props)+len(vd.uneval.items))/4
-	s := vd.sch
-	switch v := vd.v.(type) {
-	case string:
-		work += len(v) / bytesPerUnit
-	case json.Number:
-		if s.Enum != nil {
-			work += len(s.Enum.Values) / numbersPerUnit
-		}
-	case []any:
-		if s.UniqueItems {
-			work += hashWork(v)
-		}
-	case map[string]any:
-		work += (len(s.Required) + len(s.Dependencies) + len(s.DependentRequired) + len(s.DependentSchemas)) / stringsPerUnit
-	}
-	if s.Enum != nil {
-		work += len(s.Enum.Values) / stringsPerUnit
-	}
-	l.Work -= work
-	if l.depth > maxDepth {
-		l.Work = -1
-	}
-	return l.Work >= 0
-}
-
-func (vd *validator) leave() {
-	if vd.limits != nil {
-		vd.limits.depth--
-	}
-}
-
-// isDone reports whether no further value can change the result.
-func (vd *validator) isDone() bool {
-	return vd.limits != nil && (vd.boolResult && len(vd.errors) > 0 || vd.limits.Work < 0)
-}
-
-// checkCycle is that of the scope. With limits it does nothing: its time is quadratic.
-func (vd *validator) checkCycle() *scope {
-	if vd.limits != nil {
+// ValidateWithin is like Validate, with a bound. If the bound is spent, the error has the violations that were found
+// before, or is nil.
+func (sch *Schema) ValidateWithin(v any, b Bound) error {
+	if !b.Spend(sch, v, 0, false) {
 		return nil
 	}
-	return vd.scp.checkCycle()
+	return sch.validateIn(&scope{sch: sch, bound: b}, false, v, nil, nil, nil, false, nil)
 }
 
-// matches matches a text, and counts the work of a regular expression that knows its instructions.
-func (vd *validator) matches(re Regexp, text string) bool {
-	if vd.limits != nil {
-		vd.limits.Work--
-		if counted, ok := re.(interface{ Instructions() int }); ok {
-			vd.limits.Work -= len(text) * counted.Instructions() / matchStepsPerUnit
-		}
-		if vd.limits.Work < 0 {
-			return false
-		}
-	}
-	return re.MatchString(text)
+// IsValidWithin reports whether v is valid, without memory for violations. If the bound is spent, the result has no
+// meaning.
+func (sch *Schema) IsValidWithin(v any, b Bound) bool {
+	return b.Spend(sch, v, 0, false) &&
+		sch.validateIn(&scope{sch: sch, bound: b}, true, v, nil, nil, nil, false, nil) == nil
 }
 
-// reserve subtracts the memory of an error, and reports whether it is created. Errors that only contain others are.
-func (vd *validator) reserve(k ErrorKind) bool {
-	l := vd.limits
-	if l == nil {
-		return true
-	}
-	switch k.(type) {
-	case *kind.Group, *kind.Reference, *kind.AllOf, *kind.AnyOf, *kind.OneOf:
-		return true
-	}
-	if l.Work < 0 {
+// begins subtracts the work of applying a schema. It returns false if no work remains, or if the result is known.
+func (vd *validator) begins(sch *Schema, v any, records bool) bool {
+	if vd.boolResult && len(vd.errors) > 0 {
 		return false
 	}
-	l.Memory -= errorBytes + tokenBytes*len(vd.vloc)
-	if l.Memory < 0 {
-		l.Work = -1
-	}
-	return l.Memory >= 0
+	return vd.scp.bound == nil || vd.scp.bound.Spend(sch, v, vd.scp.depth, records)
 }
 
-func (l *Limits) memory() int {
-	if l == nil {
-		return 0
-	}
-	return l.Memory
-}
+// start returns the scope of a validation within another one.
+func (sc *scope) start(sch *Schema) *scope { return &scope{sch: sch, bound: sc.bound, depth: sc.depth + 1} }
 
-// restore sets the memory that remains: the errors since then are not needed.
-func (l *Limits) restore(memory int) {
-	if l != nil && l.Work >= 0 {
-		l.Memory = memory
-	}
-}
+func (sc *scope) isSpent() bool { return sc.bound != nil && sc.bound.IsSpent() }
 
 func (sch *Schema) validate(v any, regexpEngine RegexpEngine, meta *Schema, resources map[jsonPointer]*resource, assertVocabs bool, vocabularies map[string]*Vocabulary) error {
-	return sch.validateWithin(nil, v, regexpEngine, meta, resources, assertVocabs, vocabularies)
+	return sch.validateIn(&scope{sch: sch}, false, v, regexpEngine, meta, resources, assertVocabs, vocabularies)
 }
 
-func (sch *Schema) validateWithin(limits *Limits, v any, regexpEngine RegexpEngine, meta *Schema, resources map[jsonPointer]*resource, assertVocabs bool, vocabularies map[string]*Vocabulary) error {
+func (sch *Schema) validateIn(scp *scope, boolResult bool, v any, regexpEngine RegexpEngine, meta *Schema, resources map[jsonPointer]*resource, assertVocabs bool, vocabularies map[string]*Vocabulary) error {
 	vd := validator{
-		limits:       limits,
 		v:            v,
 		vloc:         make([]string, 0, 8),
 		sch:          sch,
-		scp:          &scope{sch, "", 0, nil},
+		scp:          scp,
 		uneval:       unevalFrom(v, sch, false),
 		errors:       nil,
-		boolResult:   limits != nil && limits.VerdictOnly,
+		boolResult:   boolResult,
 		regexpEngine: regexpEngine,
 		meta:         meta,
 		resources:    resources,
@@ -197,7 +106,6 @@ type validator struct {
 	errors       []*ValidationError
 	boolResult   bool // is interested to know valid or not (but not actuall error)
 	regexpEngine RegexpEngine
-	limits       *Limits
 
 	// meta validation
 	meta         *Schema                   // set only when validating with metaschema
@@ -210,11 +118,6 @@ func (vd *validator) validate() (*uneval, error) {
 	s := vd.sch
 	v := vd.v
 
-	if !vd.enter() {
-		return nil, &ValidationError{}
-	}
-	defer vd.leave()
-
 	// boolean --
 	if s.Bool != nil {
 		if *s.Bool {
@@ -225,7 +128,7 @@ func (vd *validator) validate() (*uneval, error) {
 	}
 
 	// check cycle --
-	if scp := vd.checkCycle(); scp != nil {
+	if scp := vd.scp.checkCycle(); scp != nil {
 		return nil, vd.error(&kind.RefCycle{
 			URL:              s.Location,
 			KeywordLocation1: vd.scp.kwLoc(),
@@ -398,7 +301,7 @@ func (vd *validator) objValidate(obj map[string]any) {
 
 		// patternProperties --
 		for regex, sch := range s.PatternProperties {
-			if vd.matches(regex, pname) {
+			if regex.MatchString(pname) {
 				evaluated = true
 				vd.addErr(vd.validateVal(sch, pvalue, pname))
 			}
@@ -431,7 +334,7 @@ func (vd *validator) objValidate(obj map[string]any) {
 	// propertyNames --
 	if s.PropertyNames != nil {
 		for pname := range obj {
-			if vd.isDone() {
+			if !vd.begins(s.PropertyNames, pname, false) {
 				break
 			}
 			sch, meta, resources := s.PropertyNames, vd.meta, vd.resources
@@ -440,9 +343,8 @@ func (vd *validator) objValidate(obj map[string]any) {
 				meta = res.dialect.getSchema(vd.assertVocabs, vd.vocabularies)
 				sch = meta
 			}
-			if err := sch.validateWithin(vd.limits, pname, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
+			if err := sch.validateIn(vd.scp.start(sch), vd.boolResult, pname, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil && !vd.scp.isSpent() {
 				verr := err.(*ValidationError)
-				// Changed by Gatewright: the location is copied, because vd.vloc changes later.
 				verr.InstanceLocation = vd.instanceLocation()
 				verr.SchemaURL = s.PropertyNames.Location
 				verr.ErrorKind = &kind.PropertyNames{Property: pname}
@@ -550,14 +452,10 @@ func (vd *validator) arrValidate(arr []any) {
 	if s.Contains != nil {
 		var errors []*ValidationError
 		var matched []int
-		memory := vd.limits.memory()
 
 		for i, item := range arr {
 			if err := vd.validateVal(s.Contains, item, strconv.Itoa(i)); err != nil {
-				if vd.limits == nil {
-					errors = append(errors, err.(*ValidationError))
-				}
-				vd.limits.restore(memory)
+				errors = append(errors, err.(*ValidationError))
 			} else {
 				matched = append(matched, i)
 				if s.DraftVersion >= 2020 {
@@ -589,7 +487,7 @@ func (vd *validator) strValidate(str string) {
 
 	strLen := -1
 	if s.MinLength != nil || s.MaxLength != nil {
-		strLen = utf8.RuneCountInString(str)
+		strLen = utf8.RuneCount([]byte(str))
 	}
 
 	// minLength --
@@ -608,7 +506,7 @@ func (vd *validator) strValidate(str string) {
 
 	// pattern --
 	if s.Pattern != nil {
-		if !vd.matches(s.Pattern, str) {
+		if !s.Pattern.MatchString(str) {
 			vd.addError(&kind.Pattern{Got: str, Want: s.Pattern.String()})
 		}
 	}
@@ -659,7 +557,7 @@ func (vd *validator) strValidate(str string) {
 			meta = res.dialect.getSchema(vd.assertVocabs, vd.vocabularies)
 			sch = meta
 		}
-		if err = sch.validateWithin(vd.limits, *deserialized, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
+		if err = sch.validateIn(vd.scp.start(sch), vd.boolResult, *deserialized, vd.regexpEngine, meta, resources, vd.assertVocabs, vd.vocabularies); err != nil {
 			verr := err.(*ValidationError)
 			verr.InstanceLocation = vd.vloc
 			verr.SchemaURL = s.Location
@@ -675,12 +573,6 @@ func (vd *validator) numValidate(v any) {
 	var numVal *big.Rat
 	num := func() *big.Rat {
 		if numVal == nil {
-			if text, ok := v.(json.Number); ok && isPlain(text) {
-				if i, err := text.Int64(); err == nil {
-					numVal = new(big.Rat).SetInt64(i)
-					return numVal
-				}
-			}
 			numVal, _ = new(big.Rat).SetString(fmt.Sprintf("%v", v))
 		}
 		return numVal
@@ -743,14 +635,12 @@ func (vd *validator) condValidate() {
 	// anyOf
 	if len(s.AnyOf) > 0 {
 		var matched bool
-		memory := vd.limits.memory()
 		var errors []*ValidationError
 		for _, sch := range s.AnyOf {
 			if err := vd.validateSelf(sch, "", false); err != nil {
 				errors = append(errors, err.(*ValidationError))
 			} else {
 				matched = true
-				vd.limits.restore(memory)
 				// for uneval, all schemas must be evaluated
 				if vd.uneval.isEmpty() {
 					break
@@ -765,7 +655,6 @@ func (vd *validator) condValidate() {
 	// oneOf
 	if len(s.OneOf) > 0 {
 		var matched = -1
-		memory := vd.limits.memory()
 		var errors []*ValidationError
 		for i, sch := range s.OneOf {
 			if err := vd.validateSelf(sch, "", matched != -1); err != nil {
@@ -775,7 +664,6 @@ func (vd *validator) condValidate() {
 			} else {
 				if matched == -1 {
 					matched = i
-					vd.limits.restore(memory)
 				} else {
 					vd.addError(&kind.OneOf{Subschemas: []int{matched, i}})
 					break
@@ -824,8 +712,8 @@ func (vd *validator) unevalValidate() {
 // validation helpers --
 
 func (vd *validator) validateSelf(sch *Schema, refKw string, boolResult bool) error {
-	if vd.limits != nil && vd.limits.Work < 0 {
-		return &ValidationError{}
+	if !vd.begins(sch, vd.v, !vd.uneval.isEmpty()) {
+		return failed
 	}
 	scp := vd.scp.child(sch, refKw, vd.scp.vid)
 	uneval := unevalFrom(vd.v, sch, !vd.uneval.isEmpty())
@@ -837,7 +725,6 @@ func (vd *validator) validateSelf(sch *Schema, refKw string, boolResult bool) er
 		uneval:       uneval,
 		errors:       nil,
 		boolResult:   vd.boolResult || boolResult,
-		limits:       vd.limits,
 		regexpEngine: vd.regexpEngine,
 		meta:         vd.meta,
 		resources:    vd.resources,
@@ -853,14 +740,13 @@ func (vd *validator) validateSelf(sch *Schema, refKw string, boolResult bool) er
 }
 
 func (vd *validator) validateVal(sch *Schema, v any, vtok string) error {
-	if vd.isDone() {
-		return nil
+	if !vd.begins(sch, v, false) {
+		return failed
 	}
 	vloc := append(vd.vloc, vtok)
 	scp := vd.scp.child(sch, "", vd.scp.vid+1)
 	uneval := unevalFrom(v, sch, false)
 	subvd := validator{
-		limits:       vd.limits,
 		v:            v,
 		vloc:         vloc,
 		sch:          sch,
@@ -884,7 +770,6 @@ func (vd *validator) validateValue(sch *Schema, v any, vpath []string) error {
 	scp := vd.scp.child(sch, "", vd.scp.vid+1)
 	uneval := unevalFrom(v, sch, false)
 	subvd := validator{
-		limits:       vd.limits,
 		v:            v,
 		vloc:         vloc,
 		sch:          sch,
@@ -929,7 +814,9 @@ func (vd *validator) handleMeta() {
 
 func (vd *validator) validateRef(sch *Schema, kw string) error {
 	err := vd.validateSelf(sch, kw, false)
-	if err != nil {
+	if err != nil && vd.boolResult {
+		return failed
+	} else if err != nil {
 		refErr := vd.error(&kind.Reference{Keyword: kw, URL: sch.Location})
 		verr := err.(*ValidationError)
 		if _, ok := verr.ErrorKind.(*kind.Group); ok {
@@ -996,31 +883,56 @@ func (vd *validator) instanceLocation() []string {
 }
 
 func (vd *validator) error(kind ErrorKind) *ValidationError {
-	if vd.boolResult || !vd.reserve(kind) {
-		return &ValidationError{}
+	if vd.boolResult || vd.scp.isSpent() && !isContainer(kind) {
+		return failed
 	}
-	return &ValidationError{
+	err := &ValidationError{
 		SchemaURL:        vd.sch.Location,
 		InstanceLocation: vd.instanceLocation(),
 		ErrorKind:        kind,
 		Causes:           nil,
 	}
+	if vd.scp.bound != nil {
+		vd.scp.bound.Failed(err)
+	}
+	return err
+}
+
+// failed is the error without a kind. Nobody changes it.
+var failed = &ValidationError{}
+
+// isContainer reports whether an error of a kind only has the errors of a schema that is applied in any case.
+func isContainer(k ErrorKind) bool {
+	switch k.(type) {
+	case *kind.Group, *kind.Reference, *kind.AllOf:
+		return true
+	}
+	return false
 }
 
 func (vd *validator) addErr(err error) {
 	if err != nil {
-		vd.errors = append(vd.errors, err.(*ValidationError))
+		vd.add(err.(*ValidationError))
 	}
 }
 
+func (vd *validator) add(err *ValidationError) {
+	if vd.boolResult && len(vd.errors) > 0 || err == failed && !vd.boolResult {
+		return
+	}
+	vd.errors = append(vd.errors, err)
+}
+
 func (vd *validator) addError(kind ErrorKind) {
-	vd.errors = append(vd.errors, vd.error(kind))
+	vd.add(vd.error(kind))
 }
 
 func (vd *validator) addErrors(errors []*ValidationError, kind ErrorKind) {
 	err := vd.error(kind)
-	err.Causes = errors
-	vd.errors = append(vd.errors, err)
+	if err != failed {
+		err.Causes = errors
+	}
+	vd.add(err)
 }
 
 func (vd *validator) findMissing(obj map[string]any, reqd []string) []string {
@@ -1051,10 +963,14 @@ type scope struct {
 	vid int
 
 	parent *scope
+
+	// Added by Gatewright: the bound, and the number of parents.
+	bound Bound
+	depth int
 }
 
 func (sc *scope) child(sch *Schema, refKeyword string, vid int) *scope {
-	return &scope{sch, refKeyword, vid, sc}
+	return &scope{sch, refKeyword, vid, sc, sc.bound, sc.depth + 1}
 }
 
 func (sc *scope) checkCycle() *scope {
