@@ -130,7 +130,9 @@ func (vd *validator) begins(sch *Schema, v any, records bool) bool {
 }
 
 // start returns the scope of a validation within another one.
-func (sc *scope) start(sch *Schema) *scope { return &scope{sch: sch, bound: sc.bound, depth: sc.depth + 1} }
+func (sc *scope) start(sch *Schema) *scope {
+	return &scope{sch: sch, bound: sc.bound, depth: sc.depth + 1}
+}
 
 func (sc *scope) isSpent() bool { return sc.bound != nil && sc.bound.IsSpent() }
 
@@ -250,6 +252,12 @@ func comparisonEdits() []edit {
 			"\tif isPlain(v1) && isPlain(v2) {\n\t\t\treturn v1 == v2, nil\n\t\t}\n\t\tnum1, ok1 := new(big.Rat)",
 		},
 		{"util.go", "\trat, ok := new(big.Rat)", "\tif isPlain(num) {\n\t\treturn true\n\t}\n\trat, ok := new(big.Rat)"},
+		{
+			"validator.go", "\t\t\tnumVal, _ = new(big.Rat).SetString(",
+			"\t\t\tif isPlain(v) {\n\t\t\t\tif n, err := v.(json.Number).Int64(); err == nil {\n" +
+				"\t\t\t\t\tnumVal = new(big.Rat).SetInt64(n)\n\t\t\t\t\treturn numVal\n\t\t\t\t}\n\t\t\t}\n" +
+				"\t\t\tnumVal, _ = new(big.Rat).SetString(",
+		},
 		// Each schema copied each string.
 		{
 			"validator.go", "\tdecoded := []byte(str)\n\tif",

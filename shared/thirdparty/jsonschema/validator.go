@@ -55,7 +55,9 @@ func (vd *validator) begins(sch *Schema, v any, records bool) bool {
 }
 
 // start returns the scope of a validation within another one.
-func (sc *scope) start(sch *Schema) *scope { return &scope{sch: sch, bound: sc.bound, depth: sc.depth + 1} }
+func (sc *scope) start(sch *Schema) *scope {
+	return &scope{sch: sch, bound: sc.bound, depth: sc.depth + 1}
+}
 
 func (sc *scope) isSpent() bool { return sc.bound != nil && sc.bound.IsSpent() }
 
@@ -573,6 +575,12 @@ func (vd *validator) numValidate(v any) {
 	var numVal *big.Rat
 	num := func() *big.Rat {
 		if numVal == nil {
+			if isPlain(v) {
+				if n, err := v.(json.Number).Int64(); err == nil {
+					numVal = new(big.Rat).SetInt64(n)
+					return numVal
+				}
+			}
 			numVal, _ = new(big.Rat).SetString(fmt.Sprintf("%v", v))
 		}
 		return numVal
