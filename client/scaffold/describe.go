@@ -210,7 +210,7 @@ func (r *router) item(item []member, path, at string) ([]member, error) {
 	if own := memberValue(item, "servers"); len(readElements(own)) > 0 {
 		inherited.servers, inherited.serversAt, inherited.isOwn = own, at+"/servers", true
 	}
-	inherited.hasInput = strings.Contains(path, "{") || len(readElements(memberValue(item, "parameters"))) > 0
+	inherited.hasInput = len(readElements(memberValue(item, "parameters"))) > 0
 	for i, m := range item {
 		var err error
 		operationAt := string(jsontext.Pointer(at).AppendToken(m.name))

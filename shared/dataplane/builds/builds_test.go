@@ -70,6 +70,10 @@ func (lenientCatalog) Unprotected(project.SecurityScheme, []string, []project.Po
 func (lenientCatalog) WarnInbound([]project.Policy) map[int]string { return nil }
 
 // Validates implements project.Catalog.
+func (lenientCatalog) WarnDescribed(project.Policy, *project.RequestDescription, project.ResponseDescription) string {
+	return ""
+}
+
 func (lenientCatalog) Validates(string) (request, responses bool) { return false, false }
 
 // verify accepts every artifact.

@@ -28,6 +28,13 @@ func (Catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbou
 	return policy.Unprotected(scheme, scopes, inbound)
 }
 
+// WarnDescribed returns a warning about a policy that has no effect on a route with these descriptions, "" for none.
+func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescription,
+	responses project.ResponseDescription,
+) string {
+	return policy.WarnDescribed(p, request, responses)
+}
+
 // Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
 func (Catalog) Validates(policyType string) (request, responses bool) {
 	return policy.Validates(policyType)

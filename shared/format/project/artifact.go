@@ -197,6 +197,9 @@ type Catalog interface {
 	// does not satisfy the security scheme with the scopes. Otherwise it returns why they do not, or what to do, as the
 	// end of a sentence.
 	Unprotected(scheme SecurityScheme, scopes []string, inbound []Policy) string
+	// WarnDescribed returns a warning about a policy that has no effect on a route with these descriptions of requests and
+	// responses, "" for none.
+	WarnDescribed(Policy, *RequestDescription, ResponseDescription) string
 	// Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
 	Validates(policyType string) (request, responses bool)
 }

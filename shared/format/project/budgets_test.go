@@ -292,6 +292,10 @@ func (c countingCatalog) Unprotected(project.SecurityScheme, []string, []project
 func (c countingCatalog) WarnInbound([]project.Policy) map[int]string { return nil }
 
 // Validates implements project.Catalog.
+func (countingCatalog) WarnDescribed(project.Policy, *project.RequestDescription, project.ResponseDescription) string {
+	return ""
+}
+
 func (countingCatalog) Validates(string) (request, responses bool) { return false, false }
 
 // TestFirstErrorsAreReported checks that the reported errors

@@ -46,4 +46,8 @@ func (lenient) Unprotected(project.SecurityScheme, []string, []project.Policy) s
 func (lenient) WarnInbound([]project.Policy) map[int]string { return nil }
 
 // Validates implements project.Catalog.
+func (lenient) WarnDescribed(project.Policy, *project.RequestDescription, project.ResponseDescription) string {
+	return ""
+}
+
 func (lenient) Validates(string) (request, responses bool) { return false, false }

@@ -101,27 +101,21 @@ func group(object string, versions Versions, names, effects, note string) Keywor
 	return g
 }
 
-// schemaKeywords returns the keywords of schemas that a version of OpenAPI has, with the keywords that stand for others.
-func schemaKeywords(version Versions) []string {
-	var out []string
-	for _, g := range Keywords() {
-		if g.Object == SchemaKeywords && g.Versions.Includes(version) {
-			out = append(out, g.Names...)
-		}
-	}
-	return out
-}
-
-// isSchemaKeyword and nearKeyword know the keywords of schemas in OpenAPI 3.1 and 3.2.
+// knownKeywords are the keywords of schemas in OpenAPI 3.1 and 3.2.
 type knownKeywords struct {
 	names []string
 	known map[string]bool
 }
 
 func newKnownKeywords() knownKeywords {
-	k := knownKeywords{names: schemaKeywords(since31), known: map[string]bool{}}
-	for _, name := range k.names {
-		k.known[name] = true
+	k := knownKeywords{known: map[string]bool{}}
+	for _, g := range Keywords() {
+		if g.Object != SchemaKeywords || !g.Versions.Includes(since31) {
+			continue
+		}
+		for _, name := range g.Names {
+			k.names, k.known[name] = append(k.names, name), true
+		}
 	}
 	return k
 }

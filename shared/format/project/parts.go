@@ -133,6 +133,7 @@ func (o *objectChecker) visit(p place, at []string, kind objectKind, object map[
 	if _, ok := object["$ref"].(string); ok {
 		o.pending = append(o.pending, followedReference{place{doc, pointer(at...), object}, kind, sectionOf(kind, at)})
 	}
+	c.checkIneffective(doc.file, at, kind, object, o.shape == c.schemas.openAPI30)
 	switch kind {
 	case schemaObject:
 		c.checkPatterns(doc.file, at, object)
@@ -150,28 +151,10 @@ func (o *objectChecker) visit(p place, at []string, kind objectKind, object map[
 
 // checkSchemaID warns about a schema within a document whose $id would change the targets of its references.
 func (c *compiler) checkSchemaID(file string, at []string, schema map[string]any) {
-	if id, ok := schema["$id"].(string); ok && len(at) > 0 && !strings.HasPrefix(id, "#") && hasReference(schema) {
+	if id, ok := schema["$id"].(string); ok && len(at) > 0 && !strings.HasPrefix(id, "#") && hasReference(schema, func(string) bool { return true }) {
 		c.warn(file, pointer(at...)+pointer("$id"), "References in this schema are relative to this file, and $id does not "+
 			"change that. Write the references relative to the file, and remove $id.")
 	}
-}
-
-// hasReference reports whether a value contains a $ref.
-func hasReference(value any) bool {
-	switch v := value.(type) {
-	case map[string]any:
-		if _, ok := v["$ref"].(string); ok {
-			return true
-		}
-		for _, child := range v {
-			if hasReference(child) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, hasReference)
-	}
-	return false
 }
 
 // sections are the members of components that have objects of a kind.

@@ -153,6 +153,8 @@ type compiler struct {
 	checked      map[visit]bool
 	parts        []*part
 	partsByVisit map[visit]*part
+	// ineffective has the keywords without effect that are not reported yet.
+	ineffective map[ineffective]*ineffectivePlaces
 	// extensions has the schemas of components that refer to a schema by allOf. The key identifies the schema. It is nil
 	// until isOpen is called. open has the results of isOpen.
 	extensions map[uintptr][]map[string]any
@@ -221,6 +223,8 @@ func (c *compiler) readRoutes() {
 	c.readServers(known)
 	c.addDescriptions()
 	c.warnUncheckedPatterns()
+	c.checkUses()
+	c.reportIneffective()
 	for i := range c.artifact.Routes {
 		c.artifact.Routes[i].file = ""
 	}

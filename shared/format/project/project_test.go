@@ -65,6 +65,10 @@ func (catalog) WarnInbound(policies []project.Policy) map[int]string {
 }
 
 // Validates reports that policies of the types check-inbound and check-outbound validate.
+func (catalog) WarnDescribed(project.Policy, *project.RequestDescription, project.ResponseDescription) string {
+	return ""
+}
+
 func (catalog) Validates(policyType string) (request, responses bool) {
 	return policyType == "check-inbound", policyType == "check-outbound"
 }

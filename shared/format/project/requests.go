@@ -28,11 +28,29 @@ func (c *compiler) addDescriptions() {
 		if responses {
 			route.Responses = b.responses()
 		}
+		c.warnDescribed(route)
 		if !c.addSize(route.Source.File, route.Source.Pointer, b.size) {
 			return
 		}
 	}
 	d.finish()
+}
+
+// warnDescribed adds the catalog's warnings about policies that have no effect on a route with its descriptions.
+func (c *compiler) warnDescribed(route *Route) {
+	for _, direction := range []struct {
+		name     string
+		policies []string
+		added    int
+	}{{"inbound", route.Inbound, c.addedPolicies[route.key()]}, {"outbound", route.Outbound, 0}} {
+		for i, name := range direction.policies[direction.added:] {
+			text := c.catalog.WarnDescribed(c.artifact.Policies[name], route.Request, route.Responses)
+			if text != "" {
+				c.warn(route.Source.File, route.Source.Pointer+pointer(routeExtension, "policies", direction.name,
+					strconv.Itoa(i)), "%s", text)
+			}
+		}
+	}
 }
 
 // validates reports which descriptions the policies of a route need.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/base/bodies"
@@ -44,6 +45,52 @@ type requestValidationOptions struct {
 // defaultValidatedBytes is the maximum size of a validated body, unless an option says otherwise.
 const defaultValidatedBytes = 1 << 20
 
+// defaultRequestValidation returns the default options.
+func defaultRequestValidation() requestValidationOptions {
+	return requestValidationOptions{
+		PathParameters: actionReject, QueryParameters: actionReject, Headers: actionReject, Cookies: actionReject,
+		Body: actionReject, UnknownQuery: actionIgnore, MaxBodyBytes: defaultValidatedBytes,
+	}
+}
+
+// WarnDescribed returns a warning about a policy for which a route's descriptions have nothing to check, "" for none.
+func WarnDescribed(p project.Policy, request *project.RequestDescription, responses project.ResponseDescription) string {
+	switch p.Type {
+	case requestValidationType:
+		o := defaultRequestValidation()
+		if len(options.Read(p.Handler.Options, &o)) > 0 || o.checks(request) {
+			return ""
+		}
+		return "This policy has no effect on this route, because the description of its requests has nothing that the policy " +
+			"checks. Describe parameters or a body, or remove the policy from the route."
+	case responseValidationType:
+		if len(responses) > 0 {
+			return ""
+		}
+		return "This policy has no effect on this route, because the description has no responses. Describe them, or remove " +
+			"the policy from the route."
+	}
+	return ""
+}
+
+// checks reports whether a policy with these options can refuse or log a request with this description.
+func (o *requestValidationOptions) checks(request *project.RequestDescription) bool {
+	const none = "none"
+	if o.QueryParameters != none && o.UnknownQuery == actionReject {
+		return true
+	}
+	if request == nil {
+		return false
+	}
+	actions := map[project.ParameterLocation]string{
+		project.PathParameter: o.PathParameters, project.QueryParameter: o.QueryParameters,
+		project.InQueryString: o.QueryParameters, project.HeaderParameter: o.Headers, project.CookieParameter: o.Cookies,
+	}
+	return request.Body != nil && o.Body != none || slices.ContainsFunc(request.Parameters, func(p project.Parameter) bool {
+		return actions[p.In] != none
+	})
+}
+
 // requestValidation checks requests against the description of their route.
 type requestValidation struct {
 	// actions has the action of each part of a request. A part without an action is not checked.
@@ -56,10 +103,7 @@ type requestValidation struct {
 var _ pipeline.Inbound = (*requestValidation)(nil)
 
 func newRequestValidation(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
-	o := requestValidationOptions{
-		PathParameters: actionReject, QueryParameters: actionReject, Headers: actionReject, Cookies: actionReject,
-		Body: actionReject, UnknownQuery: actionIgnore, MaxBodyBytes: defaultValidatedBytes,
-	}
+	o := defaultRequestValidation()
 	problems := options.Read(raw, &o)
 	p := &requestValidation{
 		actions: map[string]string{}, rejectUnknown: o.UnknownQuery == actionReject, maxBytes: o.MaxBodyBytes,
