@@ -417,7 +417,8 @@ func (r *request) changeParts(random *rand.Rand) {
 	case 6:
 		all[i] = strings.Replace(all[i], "; name=", "; filename=\"a.bin\"; name=", 1)
 	}
-	name, _, _ := strings.Cut(strings.SplitAfter(r.bodyParts[i], "name=")[1], "\r\n")
+	_, name, _ := strings.Cut(r.bodyParts[i], "name=")
+	name, _, _ = strings.Cut(name, "\r\n")
 	r.label("part %s: %d", name, kind)
 	r.bodyParts = all
 }

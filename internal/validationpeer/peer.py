@@ -94,7 +94,7 @@ class Request:
             query.encode("latin-1").decode("utf-8"), keep_blank_values=True, errors="strict"
         )
         self.cookie = [
-            (name, urllib.parse.unquote(value, errors="strict"))
+            (name, unquote_cookie(value))
             for name, value in parse_cookie(self.header.get("cookie", "").encode("utf-8").decode("latin-1")).items(multi=True)
         ]
         segments = description.templates[template].fullmatch(path).groupdict()
@@ -125,6 +125,14 @@ class Request:
             named = [f"{n}={v}" for n, v in pairs if n in schema["properties"]]
             if parameter.get("explode", True) and named:
                 pairs.append((name, "&".join(named)))
+
+
+def unquote_cookie(value):
+    """Removes escapes, as the style form says. RFC 6265 has none, so malformed ones are no error."""
+    try:
+        return urllib.parse.unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        return value
 
 
 def describe(error):

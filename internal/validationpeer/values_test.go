@@ -136,7 +136,7 @@ func (p *pool) mutate(r *rand.Rand, value any, isJSON bool) (changed any, label 
 			return p.restructure(r, v, isJSON)
 		}
 	}
-	switch r.IntN(6) {
+	switch r.IntN(20) {
 	case 0:
 		return []any{}, " = []"
 	case 1:
@@ -144,8 +144,18 @@ func (p *pool) mutate(r *rand.Rand, value any, isJSON bool) (changed any, label 
 	case 2:
 		return []any{p.scalar(r)}, " = list"
 	}
-	scalar := p.scalar(r)
-	return scalar, " = " + encodeJSON(scalar)
+	var other any
+	_, isNumber := value.(json.Number)
+	_, isText := value.(string)
+	switch {
+	case isNumber && r.IntN(4) > 0:
+		other = pick(r, p.numbers)
+	case isText && r.IntN(4) > 0:
+		other = pick(r, p.texts)
+	default:
+		other = p.scalar(r)
+	}
+	return other, " = " + encodeJSON(other)
 }
 
 // resize changes the number of items.

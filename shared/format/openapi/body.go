@@ -90,9 +90,14 @@ func (c contents) types() []string {
 }
 
 // accept returns the description for the value of a Content-Type header. It returns nil for a media type that is not
-// described, and for JSON and forms with another charset than UTF-8 or ASCII.
+// described, for a malformed value, and for JSON and forms with another charset than UTF-8 or ASCII. Only a message
+// without Content-Type can have the type application/octet-stream (RFC 9110, section 8.3): receivers read different
+// types from a malformed value.
 func (c contents) accept(contentType string) (found *content, mediaType string, parameters map[string]string) {
 	mediaType, parameters = parseMediaType(contentType)
+	if mediaType == "" && strings.TrimSpace(contentType) != "" {
+		return nil, "", nil
+	}
 	if charset := strings.ToLower(parameters["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" &&
 		(isJSON(mediaType) || mediaType == formType) {
 		return nil, mediaType, parameters

@@ -16,7 +16,7 @@ type part struct {
 	list []part
 	// members are the properties of an object.
 	members map[string]part
-	// decoded is a value with types, from JSON within the message.
+	// decoded is a value with types, from JSON within the message. If text is set too, the part can also be this text.
 	decoded *any
 }
 

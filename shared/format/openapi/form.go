@@ -20,7 +20,7 @@ func (c *content) checkForm(r *Report, in, raw string) {
 	for name, e := range c.encoding {
 		p := &parameter{
 			Parameter: project.Parameter{Name: name, Style: e.Style, Explode: e.Explode},
-			target:    c.target.property(name, r.remainingWork()),
+			target:    c.target.property(name, r.remainingWork()), pointer: schema.Pointer(name),
 		}
 		switch {
 		case e.Style == project.StyleDeep:
@@ -51,6 +51,10 @@ func (c *content) checkForm(r *Report, in, raw string) {
 func (p *parameter) addDeepProperty(r *Report, in string, object map[string]part, sent pairs, names []string,
 	used map[string]bool,
 ) bool {
+	if len(sent.values[p.Name]) > 0 && (len(names) > 0 || !p.target.allowsText()) {
+		r.add(in, p.pointer, p.needsBrackets())
+		return false
+	}
 	members := map[string]part{}
 	for _, name := range names {
 		used[name] = true

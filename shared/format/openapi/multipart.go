@@ -69,6 +69,9 @@ func (c *content) checkMultipart(r *Report, boundary string, body []byte) {
 			r.add(InBody, schema.Pointer(name), sentTwice)
 			return
 		case len(all) > 1, t.allowsList() && !t.allowsText() && !isList:
+			if len(all) > 1 {
+				all = items(all)
+			}
 			object[name] = part{list: all}
 		default:
 			object[name] = all[0]
@@ -108,11 +111,36 @@ func (c *content) multipartPart(r *Report, name string, raw *multipart.Part, tex
 		}
 	}
 	switch {
-	case isJSON(mediaType), mediaType == "" && e != nil && isJSON(e.ContentType),
-		mediaType == "" && raw.FileName() == "" && !t.allowsText() && looksLikeJSON(text):
+	case isJSON(mediaType), mediaType == "" && e != nil && isJSON(e.ContentType):
 		return jsonPart(text)
+	case mediaType == "" && raw.FileName() == "" && !t.allowsText() && looksLikeJSON(text):
+		return c.guessedPart(r, t, text)
 	}
 	return textPart(text), ""
+}
+
+// guessedPart returns a part whose text looks like JSON. If it can be an item of a list of texts, it is JSON only if it
+// is a complete list; then it keeps its text, for the case that the form has more items.
+func (c *content) guessedPart(r *Report, t *target, text string) (p part, detail string) {
+	p, detail = jsonPart(text)
+	if !t.allowsList() || !t.item(t.shape.PrefixLength(), r.remainingWork()).allowsText() {
+		return p, detail
+	}
+	if detail != "" || !isArray(*p.decoded) {
+		return textPart(text), ""
+	}
+	p.text = text
+	return p, ""
+}
+
+// items returns the parts of a list. A text that only looks like JSON is a text.
+func items(all []part) []part {
+	for i, p := range all {
+		if p.decoded != nil && p.text != "" {
+			all[i] = textPart(p.text)
+		}
+	}
+	return all
 }
 
 // allowsPart reports whether a part of a form can have a media type, which is "" if the part does not name it. list has

@@ -118,12 +118,14 @@ func (q *queryParameters) check(r *Report, raw string) {
 // checkDeep checks an object in the style deepObject: filter[a]=1&filter[b][c]=2. names are the names of its pairs.
 func (p *parameter) checkDeep(r *Report, sent pairs, names []string, used map[string]bool) {
 	used[p.Name] = true
-	if len(names) == 0 {
-		if len(sent.values[p.Name]) > 0 {
-			r.add(InQuery, p.pointer, "must have names of properties in brackets, such as "+p.Name+"[name]")
-		} else if p.Required {
-			r.add(InQuery, p.pointer, missing)
-		}
+	switch {
+	case len(sent.values[p.Name]) > 0:
+		r.add(InQuery, p.pointer, p.needsBrackets())
+		return
+	case len(names) == 0 && p.Required:
+		r.add(InQuery, p.pointer, missing)
+		return
+	case len(names) == 0:
 		return
 	}
 	object := map[string]part{}
@@ -135,6 +137,11 @@ func (p *parameter) checkDeep(r *Report, sent pairs, names []string, used map[st
 		}
 	}
 	p.checkParts(r, InQuery, []part{{members: object}}, "")
+}
+
+// needsBrackets returns the detail of the violation of an object in the style deepObject that is sent as one value.
+func (p *parameter) needsBrackets() string {
+	return "must have names of properties in brackets, such as " + p.Name + "[name]"
 }
 
 // maxBrackets is the maximum number of brackets in a name.

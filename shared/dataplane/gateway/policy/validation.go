@@ -244,13 +244,8 @@ func (p *requestValidation) refuseEncoding(x *pipeline.Exchange, err error) *htt
 	return x.Problem(http.StatusBadRequest, "Send the body as its Content-Encoding says: it is no valid gzip.")
 }
 
-// contentType returns the value of Content-Type. Several fields are as ambiguous as none.
-func contentType(h http.Header) string {
-	if values := h["Content-Type"]; len(values) == 1 {
-		return values[0]
-	}
-	return ""
-}
+// contentType returns the value of Content-Type. Several fields become one text, which is no media type.
+func contentType(h http.Header) string { return strings.Join(h["Content-Type"], ", ") }
 
 var (
 	errUnsupportedEncoding = errors.New("policy: the content encoding is not supported")

@@ -1,0 +1,77 @@
+package openapi
+
+import "testing"
+
+// TestMalformedMediaTypesAreRefused checks that only a message without Content-Type has the type
+// application/octet-stream: an upstream could read JSON, which was not checked, from a malformed value.
+func TestMalformedMediaTypesAreRefused(t *testing.T) {
+	t.Parallel()
+	q := compile(t, pet, `{"body":{"content":[{"type":"application/json","schema":{"$ref":"#/$defs/Pet"}},
+		{"type":"application/octet-stream"}]}}`)
+	for contentType, want := range map[string]bool{
+		"": true, " ": true, "application/octet-stream": true, "application/json;": true, "image": false,
+		"application/json,text/plain": false, "application/json, application/json": false, "application/json; charset": false,
+	} {
+		if got := q.Accepts(contentType); got != want {
+			t.Errorf("Accepts(%q) = %t, want %t", contentType, got, want)
+		}
+	}
+}
+
+// TestDeepObjectsAreNotSentTwice checks objects in the style deepObject that are also sent as one value: an upstream
+// could read the other one than the gateway.
+func TestDeepObjectsAreNotSentTwice(t *testing.T) {
+	t.Parallel()
+	const object = `{"type":"object","properties":{"a":{"type":"integer"}}}`
+	q := compile(t, "", `{"parameters":[{"in":"query","name":"d","style":"deepObject","explode":true,"schema":`+object+`}],
+		"body":{"content":[{"type":"application/x-www-form-urlencoded","encoding":{"d":{"style":"deepObject","explode":true}},
+		"schema":{"type":"object","properties":{"d":`+object+`}}}]}}`)
+	const refused = " /d: must have names of properties in brackets, such as d[name]"
+	for pairs, wants := range map[string]bool{
+		"d[a]=1": false, "": false, "d[a]=x&d={%22a%22:1}": true, "d={%22a%22:x}&d[a]=1": true, "d={%22a%22:1}": true, "d=": true,
+	} {
+		var query, body Report
+		q.CheckQuery(&query, pairs)
+		q.CheckBody(&body, "application/x-www-form-urlencoded", []byte(pairs))
+		for in, got := range map[string]string{InQuery: query.text(), InBody: body.text()} {
+			want := ""
+			if wants {
+				want = in + refused
+			}
+			if got != want {
+				t.Errorf("check of the %s %s = %q, want %q", in, pairs, got, want)
+			}
+		}
+	}
+}
+
+// TestItemsOfFormsCanLookLikeJSON checks lists of texts in multipart forms. A list can be sent as one part of JSON, but
+// the text of an item is no JSON.
+func TestItemsOfFormsCanLookLikeJSON(t *testing.T) {
+	t.Parallel()
+	q := compile(t, "", `{"body":{"content":[{"type":"multipart/form-data","schema":{"type":"object","properties":{
+		"texts":{"type":"array","items":{"type":"string","maxLength":9}},
+		"numbers":{"type":"array","items":{"type":"array","items":{"type":"integer"}}}}}}]}}`)
+	part := func(name, text string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + text + "\r\n"
+	}
+	for _, tt := range []struct{ form, want string }{
+		{part("texts", "[]"), ""},
+		{part("texts", `["a","b"]`), ""},
+		{part("texts", `[1]`), "body /texts/0: must be a string, not an integer"},
+		{part("texts", "[]") + part("texts", "{}"), ""},
+		{part("texts", "[x") + part("texts", "[1]"), ""},
+		{part("texts", "[x"), ""},
+		{part("texts", `{"a":1}`), ""},
+		{part("texts", `{"a":1234567}`), "body /texts/0: must have at most 9 characters"},
+		{part("numbers", "[1]") + part("numbers", "[2]"), ""},
+		{part("numbers", "[[1]]"), ""},
+		{part("numbers", "[x"), "body /numbers: must be valid JSON: it must be JSON, and has a syntax error here (at /0)"},
+	} {
+		var r Report
+		q.CheckBody(&r, "multipart/form-data; boundary=b", []byte(tt.form+"--b--\r\n"))
+		if got := r.text(); got != tt.want {
+			t.Errorf("CheckBody(%q) = %q, want %q", tt.form, got, tt.want)
+		}
+	}
+}
