@@ -138,6 +138,12 @@ func (w *writer) scalar(n *yaml.Node) error {
 			w.out.WriteString(number)
 			return nil
 		}
+	case "!!str":
+		// A number that a float64 cannot have is a text for the library.
+		if n.Style == 0 && isNumber(n.Value) {
+			w.out.WriteString(n.Value)
+			return nil
+		}
 	}
 	return w.text(n, n.Value)
 }
@@ -145,10 +151,6 @@ func (w *writer) scalar(n *yaml.Node) error {
 // number returns the JSON of a number in YAML 1.2, such as .5, +1 and 0x1F. It returns "" for a text that is no number
 // there or that JSON cannot have, such as 1_000, 010 and .inf.
 func number(text string) string {
-	isNumber := func(text string) bool {
-		v := jsontext.Value(text)
-		return v.Kind() == jsontext.KindNumber && v.IsValid()
-	}
 	if isNumber(text) {
 		return text
 	}
@@ -182,6 +184,14 @@ func number(text string) string {
 		return text
 	}
 	return ""
+}
+
+// isNumber reports whether a text is a number in JSON.
+func isNumber(text string) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
+		return false
+	}
+	return jsontext.Value(text).IsValid()
 }
 
 // maxDigits is the maximum number of digits of a number in hexadecimal or octal digits.
