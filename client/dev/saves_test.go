@@ -343,3 +343,24 @@ func TestErrorDetailIsLocalOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestSavesOfReferencedFilesAreServed checks that a save of a file to which a reference leads is served, also if the file
+// did not exist before.
+func TestSavesOfReferencedFilesAreServed(t *testing.T) {
+	upstreamURL := newEchoUpstream(t)
+	item := func(method string) string {
+		return method + `: {responses: {200: {description: It}}, x-gateway-route: {corsPolicy: none, handler: ` +
+			`{export: urlForwardHandler, module: $import(@gatewright/runtime), options: {baseUrl: "` + upstreamURL + `"}}}}`
+	}
+	const head = "openapi: 3.1.0\ninfo: {title: t, version: '1'}\npaths:\n"
+	s := start(t, map[string]string{
+		"config/shop.oas.yaml": head + "  /a: {$ref: ../shared/a.yaml}\n", "shared/a.yaml": item("put"),
+	})
+	s.waitForResponse("/a", "", http.StatusMethodNotAllowed, "")
+	s.save("shared/a.yaml", item("get"))
+	s.waitForResponse("/a", "", http.StatusOK, "")
+	s.save("config/shop.oas.yaml", head+"  /a: {$ref: ../shared/a.yaml}\n  /b: {$ref: ../shared/b.yaml}\n")
+	s.waitForMessage(`no file "shared/b.yaml"`)
+	s.save("shared/b.yaml", item("get"))
+	s.waitForResponse("/b", "", http.StatusOK, "")
+}

@@ -139,6 +139,12 @@ func (s *sourceFiles) pathItem(reference string) (jsontext.Value, error) {
 	return s.relocate(writeObject(all), name, false), nil
 }
 
+// exists reports whether a reference of the description leads to another file that was read.
+func (s *sourceFiles) exists(reference string) bool {
+	name, _ := s.resolve(s.name, reference)
+	return name != s.name && s.read[name] != nil
+}
+
 // dataMembers are the members whose values are data, which have no references.
 var dataMembers = []string{"example", "default", "enum", "const", "value"}
 

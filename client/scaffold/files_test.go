@@ -139,6 +139,21 @@ func TestFilesThatCannotBeCopied(t *testing.T) {
 	}
 }
 
+// TestPathItemsThatCannotBeWrittenOut checks path items that a build would find, and that AddRoutes does not: their
+// routes would be served without the checks of AddRoutes.
+func TestPathItemsThatCannotBeWrittenOut(t *testing.T) {
+	t.Parallel()
+	folder := fstest.MapFS{"a.json": {Data: []byte(`[{"get": {"x-gateway-route": {}}}]`)}}
+	for _, reference := range []string{"a.json#/0", "a.json", "a.json#name", "./a.json#/none"} {
+		_, err := scaffold.AddRoutes([]byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+			"servers": [{"url": "https://a.example.com"}], "paths": {"/a": {"$ref": "`+reference+`"}}}`),
+			scaffold.Options{Folder: folder, Name: "openapi.json"})
+		if want := "which is no path item"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("AddRoutes(%s) error = %v, want one with %q", reference, err, want)
+		}
+	}
+}
+
 // TestPathItemsThatReferInACircle checks path items of files that lead back to each other.
 func TestPathItemsThatReferInACircle(t *testing.T) {
 	t.Parallel()
