@@ -241,7 +241,7 @@ func TestInterruptedAttemptIsCompletedByNext(t *testing.T) {
 			counter := &failingBackend{failAt: noCall}
 			reference := p.newPreparedRequest(t, d, r, wrapWith(counter))
 			reference.send().Want(d.Status)
-			want := outcome(t, nil, reference.Fixture)
+			want := outcome(nil, reference.Fixture)
 			for callNumber := range int(counter.calls.Load()) {
 				for _, f := range failureModes() {
 					if i > 0 && (!f.always || !f.applied) {
@@ -259,7 +259,7 @@ func TestInterruptedAttemptIsCompletedByNext(t *testing.T) {
 						c.Now = c.Now.Add(time.Minute) // the first attempt has certainly ended
 						second = c.send()
 					}
-					got := outcome(t, nil, c.Fixture)
+					got := outcome(nil, c.Fixture)
 					if second.Status != d.Status || c.successes() != 1 || i == 0 && got != want {
 						t.Errorf("%s at call %d: responses = %d, then %s, with %d changes, want %d with 1 change:\n%s\nwant\n%s",
 							f.name, callNumber, first.Status, second.Dump, c.successes(), d.Status, got, want)
