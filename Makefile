@@ -150,10 +150,10 @@ test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of contributors'
 	go test -vet=off $(STRIPPED) -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TOOLS:%=./%/...)
 
 # It runs the tests in files that play simulations, and no other tests of their packages.
-simulations: ## play four times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
+simulations: ## play eight times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
 	@files=$$(grep -rlE --include='*_test.go' '(simulations\.Runs|\b(Simulate|Explore))\(' client functions internal local shared); \
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
-		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),4) go test -vet=off -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
+		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),8) go test -vet=off -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
 # This is not a part of check: it runs tests of `test` again, one for each defect.
 test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that its test fails

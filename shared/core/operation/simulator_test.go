@@ -15,11 +15,11 @@ import (
 )
 
 // These are the numbers of seeds that the simulations play in `make test`. `make simulations`
-// plays four times as many. Seeds up to 30, or the runs with a death at each call,
+// plays eight times as many. Seeds up to 30, or the runs with a death at each call,
 // find all planted defects here and in package operationtest, except a late writer, which seed
 // 139 finds. There are more runs with a request, because these are the fastest runs.
 const (
-	runs        = 500
+	runs        = 250
 	cascadeRuns = runs / 4
 	batchRuns   = 4 * runs
 )

@@ -146,9 +146,9 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// simulationRuns is the number of seeds that the simulation runs in `make test`; `make simulations` runs four times as
+// simulationRuns is the number of seeds that the simulation runs in `make test`; `make simulations` runs eight times as
 // many. TestSimulationDetectsUnguardedDeployment does not depend on this number.
-const simulationRuns = 500
+const simulationRuns = 250
 
 // noBuckets creates no key buckets, because their tokens would differ between runs.
 type noBuckets struct{}

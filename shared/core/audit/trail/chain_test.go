@@ -60,7 +60,7 @@ func (k *killingBackend) Read(ctx context.Context, keys []store.Key) ([]store.It
 // TestEachRecordIsChainedOnce simulates a stream that delivers records twice, late and in any order,
 // to concurrent workers that are killed at any point. It checks that each record is in the chain once.
 func TestEachRecordIsChainedOnce(t *testing.T) {
-	for seed := range uint64(simulations.Runs(30)) {
+	for seed := range uint64(simulations.Runs(15)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		fx := newFixture(t)
 		var want []audit.Entry

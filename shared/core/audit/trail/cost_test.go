@@ -201,7 +201,7 @@ func (b *hookedBackend) runHook() {
 // none that does not exist at its end. The number of entries and HasMore must match Total. The entries must be
 // different, the newest first.
 func TestTotalDuringConcurrentChanges(t *testing.T) {
-	for seed := range uint64(simulations.Runs(30)) {
+	for seed := range uint64(simulations.Runs(15)) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		fx := newFixture(t)
 		for range r.IntN(40) {

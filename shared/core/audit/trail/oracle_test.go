@@ -117,7 +117,7 @@ func randomFilter(r *rand.Rand, now time.Time, span time.Duration) trail.Filter 
 // that existed at the beginning once, no matter what is written and chained before each read.
 func TestPageIsConsistentDuringWrites(t *testing.T) {
 	const span = 3 * time.Hour
-	for seed := range uint64(simulations.Runs(12)) {
+	for seed := range uint64(simulations.Runs(6)) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		fx := newFixture(t)
 		all := history{}

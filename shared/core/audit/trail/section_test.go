@@ -75,7 +75,7 @@ func (fx *fixture) verifyExport(file string) proof.Report {
 // sections. It must have all records that were chained when the export began, and no record that was chained later.
 func TestExportBySections(t *testing.T) {
 	simulations.SkipUnderRace(t)
-	for seed := range uint64(simulations.Runs(20)) {
+	for seed := range uint64(simulations.Runs(10)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		fx := newFixture(t)
 		for range 1 + r.IntN(40) {

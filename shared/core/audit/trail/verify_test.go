@@ -197,7 +197,7 @@ func TestResetChainIsDetectedByCommitment(t *testing.T) {
 // removal of the oldest remaining record is detected.
 func TestExpiredRecordsAreNoBreak(t *testing.T) {
 	simulations.SkipUnderRace(t)
-	for seed := range uint64(simulations.Runs(15)) {
+	for seed := range uint64(simulations.Runs(8)) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		fx := newFixture(t)
 		for range 5 {

@@ -56,7 +56,7 @@ func (w *writer) write(ctx context.Context, table *store.Table, power *atomic.Bo
 // It must have each commit whole or not at all, and all data that was read before the power cut.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
-	for seed := range simulations.Runs(250) {
+	for seed := range simulations.Runs(125) {
 		if err := powerCut(t, uint64(seed)); err != nil {
 			t.Fatalf("run %d: %v, want no error", seed, err)
 		}
