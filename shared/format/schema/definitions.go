@@ -227,8 +227,8 @@ func placeError(err error) error {
 	}
 	var all []string
 	for _, leaf := range Leaves(e) {
-		for _, v := range describe(leaf, maxListed) {
-			if len(all) < maxListed {
+		for _, l := range locate(leaf, maxListed) {
+			if v := l.describe(); len(all) < maxListed {
 				all = append(all, location(invalid.URL)+v.Pointer+" "+v.Detail)
 			}
 		}

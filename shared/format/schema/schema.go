@@ -11,15 +11,12 @@
 package schema
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
-	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema/kind"
 )
 
 // Schema is a compiled schema. It is safe for concurrent use.
@@ -90,58 +87,24 @@ func (s *Schema) explain(value any, limit int) (violations []Violation, more boo
 	more = true
 	if e, ok := errors.AsType[*jsonschema.ValidationError](s.root.ValidateWithin(value, b)); ok {
 		more = b.IsSpent()
-		leaves := Leaves(e)
-		slices.SortStableFunc(leaves, compareViolations)
-		for _, leaf := range leaves {
-			for _, v := range describe(leaf, limit+1) {
-				switch {
-				case slices.Contains(violations, v):
-				case len(violations) == limit:
-					return violations, true
-				default:
-					violations = append(violations, v)
-				}
+		var all []located
+		for _, leaf := range Leaves(e) {
+			all = append(all, locate(leaf, limit+1)...)
+		}
+		slices.SortStableFunc(all, located.compare)
+		for _, l := range all {
+			v := l.describe()
+			if slices.Contains(violations, v) {
+				continue
 			}
+			if len(violations) == limit {
+				return violations, true
+			}
+			violations = append(violations, v)
 		}
 	}
 	if len(violations) == 0 {
 		violations = []Violation{{Detail: "must match its schema, and is too large to say where it does not"}}
 	}
 	return violations, more
-}
-
-// compareViolations compares the places of two violations, like cmp.Compare. Violations with the same place are in the
-// order of the schemas that report them: the library applies some of them in random order.
-func compareViolations(a, b *jsonschema.ValidationError) int {
-	return cmp.Or(slices.CompareFunc(a.InstanceLocation, b.InstanceLocation, compareTokens),
-		cmp.Compare(a.SchemaURL, b.SchemaURL), cmp.Compare(violatedName(a.ErrorKind), violatedName(b.ErrorKind)))
-}
-
-// compareTokens compares tokens of JSON pointers. Positions are before other tokens, in the order of the items.
-func compareTokens(a, b string) int {
-	switch isA, isB := isPosition(a), isPosition(b); {
-	case isA && isB:
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-	case isA:
-		return -1
-	case isB:
-		return 1
-	}
-	return cmp.Compare(a, b)
-}
-
-// isPosition reports whether a token can be the position of an item.
-func isPosition(token string) bool { return token != "" && strings.Trim(token, "0123456789") == "" }
-
-// violatedName returns the name that a violation is about, for violations that the library finds in random order.
-func violatedName(k jsonschema.ErrorKind) string {
-	switch k := k.(type) {
-	case *kind.PropertyNames:
-		return k.Property
-	case *kind.DependentRequired:
-		return k.Prop
-	case *kind.Dependency:
-		return k.Prop
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,20 +25,78 @@ type Violation struct {
 // maxPointerBytes is the maximum length of Violation.Pointer.
 const maxPointerBytes = 256
 
-// describe returns the violations of an error without causes, at most limit.
-func describe(leaf *jsonschema.ValidationError, limit int) []Violation {
-	at := Pointer(leaf.InstanceLocation...)
-	var out []Violation
+// maxNames is the maximum number of names of properties that are sorted to select the first ones.
+const maxNames = 10_000
+
+// located is an error without causes, with the place that it is about.
+type located struct {
+	at    []string
+	error *jsonschema.ValidationError
+}
+
+// locate returns the places that an error without causes is about, at most limit of them, in order.
+func locate(leaf *jsonschema.ValidationError, limit int) []located {
+	at := slices.Clip(leaf.InstanceLocation)
 	switch k := leaf.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		for _, name := range slices.Sorted(slices.Values(k.Properties))[:min(len(k.Properties), limit)] {
-			out = append(out, Violation{BoundedPointer(at + Pointer(name)), "must not be sent: there is no such property"})
+		names := slices.Sorted(slices.Values(k.Properties[:min(len(k.Properties), maxNames)]))
+		var out []located
+		for _, name := range names[:min(len(names), limit)] {
+			out = append(out, located{append(at, name), leaf})
 		}
 		return out
 	case *kind.PropertyNames:
-		return []Violation{{BoundedPointer(at + Pointer(k.Property)), "must have a name that the schema allows"}}
+		return []located{{append(at, k.Property), leaf}}
 	}
-	return []Violation{{BoundedPointer(at), "must " + Requirement(leaf.ErrorKind)}}
+	return []located{{at, leaf}}
+}
+
+// compare compares two violations by their places, like cmp.Compare. Violations with the same place are in the order of
+// the schemas that report them, since the library applies some of them in random order.
+func (l located) compare(other located) int {
+	return cmp.Or(slices.CompareFunc(l.at, other.at, compareTokens), cmp.Compare(l.error.SchemaURL, other.error.SchemaURL),
+		cmp.Compare(presentName(l.error.ErrorKind), presentName(other.error.ErrorKind)))
+}
+
+// presentName returns the name of a property that requires others.
+func presentName(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.DependentRequired:
+		return k.Prop
+	case *kind.Dependency:
+		return k.Prop
+	}
+	return ""
+}
+
+// compareTokens compares tokens of JSON pointers. Positions are before other tokens, in the order of the items.
+func compareTokens(a, b string) int {
+	switch isA, isB := isPosition(a), isPosition(b); {
+	case isA && isB:
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	case isA:
+		return -1
+	case isB:
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+// isPosition reports whether a token can be the position of an item.
+func isPosition(token string) bool { return token != "" && strings.Trim(token, "0123456789") == "" }
+
+// describe returns the violation in words.
+func (l located) describe() Violation {
+	detail := ""
+	switch l.error.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		detail = "must not be sent: there is no such property"
+	case *kind.PropertyNames:
+		detail = "must have a name that the schema allows"
+	default:
+		detail = "must " + Requirement(l.error.ErrorKind)
+	}
+	return Violation{BoundedPointer(Pointer(l.at...)), detail}
 }
 
 // Pointer returns the JSON pointer with these tokens.
@@ -257,7 +316,11 @@ func (m *merger) add(k jsonschema.ErrorKind) {
 		if m.kinds[2]++; m.kinds[2] == 1 {
 			m.each = slices.Clone(k.Missing)
 		}
-		m.each = slices.DeleteFunc(m.each, func(name string) bool { return !slices.Contains(k.Missing, name) })
+		missing := map[string]bool{}
+		for _, name := range k.Missing {
+			missing[name] = true
+		}
+		m.each = slices.DeleteFunc(m.each, func(name string) bool { return !missing[name] })
 		m.missing.Names = append(m.missing.Names, k.Missing...)
 	}
 }
