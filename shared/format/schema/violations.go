@@ -279,7 +279,8 @@ func distinctive(found []*jsonschema.ValidationError) *jsonschema.ValidationErro
 	return distinct
 }
 
-// maxMerged is the number of values after which a merged violation gets no more.
+// maxMerged is the number of values after which a merged violation gets no more, and the number of missing properties of
+// an alternative that are compared with those of others.
 const maxMerged = 1000
 
 // merger combines the distinctive violations of alternatives. All are at the same place.
@@ -313,15 +314,15 @@ func (m *merger) add(k jsonschema.ErrorKind) {
 		}
 		m.kinds[1]++
 	case *kind.Required:
-		if m.kinds[2]++; m.kinds[2] == 1 {
-			m.each = slices.Clone(k.Missing)
-		}
-		missing := map[string]bool{}
-		for _, name := range k.Missing {
+		names, missing := k.Missing[:min(len(k.Missing), maxMerged)], map[string]bool{}
+		for _, name := range names {
 			missing[name] = true
 		}
+		if m.kinds[2]++; m.kinds[2] == 1 {
+			m.each = slices.Clone(names)
+		}
 		m.each = slices.DeleteFunc(m.each, func(name string) bool { return !missing[name] })
-		m.missing.Names = append(m.missing.Names, k.Missing...)
+		m.missing.Names = append(m.missing.Names, names...)
 	}
 }
 
