@@ -58,8 +58,8 @@ func TestCallSendsAllArguments(t *testing.T) {
 	}
 	fx.mustCall("ApiKeyBucketsService_update", map[string]any{"accountName": "acme", "bucketName": "bucket-a"})
 	unknown := fx.call("ApiKeyBucketsService_list", map[string]any{"accountName": "acme", "dryRun": true})
-	if !unknown.Result.IsError || !strings.Contains(unknown.text(), "'dryRun' not allowed") {
-		t.Errorf("ApiKeyBucketsService_list with dryRun = %s, want 'dryRun' not allowed", unknown.text())
+	if !unknown.Result.IsError || !strings.Contains(unknown.text(), "/dryRun must not be sent") {
+		t.Errorf("ApiKeyBucketsService_list with dryRun = %s, want \"/dryRun must not be sent\"", unknown.text())
 	}
 }
 

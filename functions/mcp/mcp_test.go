@@ -263,7 +263,7 @@ func TestCallHasRulesOfRequest(t *testing.T) {
 		t.Errorf("structured content of a conflict = %s, want none", conflict.Result.StructuredContent)
 	}
 	for name, arguments := range map[string]map[string]any{
-		"'name'": {"accountName": "acme"}, "'label'": {"accountName": "acme", "name": "agents", "label": "y"},
+		`"name"`: {"accountName": "acme"}, "/label": {"accountName": "acme", "name": "agents", "label": "y"},
 		`"accountName"`: {"accountName": "", "name": "agents"},
 	} {
 		invalid := fx.call("ApiKeyBucketsService_create", arguments)
