@@ -145,9 +145,9 @@ func assertions() []KeywordGroup {
 		group(SchemaKeywords, allVersions, "allOf anyOf oneOf not items properties additionalProperties", enforced, ""),
 		group(SchemaKeywords, since31, "if then else prefixItems contains patternProperties propertyNames "+
 			"dependentSchemas unevaluatedItems unevaluatedProperties", enforced, ""),
-		group(SchemaKeywords, allVersions, "pattern", enforced, "the build warns about a pattern that cannot be checked in "+
+		group(SchemaKeywords, allVersions, "pattern", enforced+",warning", "the build warns about a pattern that cannot be checked in "+
 			"linear time"),
-		group(SchemaKeywords, allVersions, "format", enforced, "the formats that are [listed above](#requests). The build "+
+		group(SchemaKeywords, allVersions, "format", enforced+",warning", "the formats that are [listed above](#requests). The build "+
 			"warns about other formats of JSON Schema"),
 		group(SchemaKeywords, since31, "contentEncoding", enforced, "base64"),
 		group(SchemaKeywords, Version30, "nullable", enforced, "in OpenAPI 3.1 and 3.2, it is unknown: the build warns"),

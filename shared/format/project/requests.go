@@ -138,7 +138,8 @@ func (b *describer) parameters() []Parameter {
 // and warns about it.
 func (b *describer) parameter(at place, in ParameterLocation, name, hidden string) (Parameter, bool) {
 	object := at.object()
-	p := Parameter{In: in, Name: name, Required: object["required"] == true, AllowEmpty: object["allowEmptyValue"] == true}
+	p := Parameter{In: in, Name: name, Required: object["required"] == true}
+	p.AllowEmpty = object["allowEmptyValue"] == true && (in == QueryParameter || in == CookieParameter)
 	switch {
 	case in == PathParameter && b.route.PathMode == OpenAPIPath && !slices.Contains(b.pathParameters(), name):
 		b.warn(at, "This parameter has no effect: the path has no {%s}. Correct its name or remove it.", printable(name))

@@ -110,6 +110,7 @@ func loadSchemas() (*schemas, error) {
 			return nil, fmt.Errorf("read schema %s: %w", name, err)
 		}
 		removeFormats(tree)
+		repairLink(tree)
 		// Without a scheme, the name would refer to a file in the working folder, which can be deleted.
 		url := "embedded:///" + name
 		if err := c.AddResource(url, tree); err != nil {
@@ -143,6 +144,18 @@ func removeFormats(schema any) {
 		for _, child := range v {
 			removeFormats(child)
 		}
+	}
+}
+
+// repairLink corrects a mistake in the schema of OpenAPI 3.1: it calls the server of a link "body".
+func repairLink(schema any) {
+	object, _ := schema.(map[string]any)
+	definitions, _ := object["$defs"].(map[string]any)
+	link, _ := definitions["link"].(map[string]any)
+	properties, _ := link["properties"].(map[string]any)
+	if server, isWrong := properties["body"]; isWrong {
+		delete(properties, "body")
+		properties["server"] = server
 	}
 }
 
