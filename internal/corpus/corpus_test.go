@@ -3,6 +3,7 @@ package corpus_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +25,7 @@ var (
 	whole  = flag.Bool("corpus", false, "check the descriptions of all packages, which make corpus installs")
 	update = flag.Bool("update", false, "write the list of refusals")
 	only   = flag.String("only", "", "check only the descriptions whose names match this `regexp`")
-	report = flag.String("report", "", "write each refusal with an example to this `FILE`")
+	report = flag.String("report", "", "append each refusal with an example to this `FILE`")
 )
 
 const refusedFile = "testdata/refused.txt"
@@ -85,7 +86,7 @@ func checkAll(t *testing.T, count int, open func(i int) (name string, size int64
 			mu.Lock()
 			defer mu.Unlock()
 			results = append(results, result)
-			return err
+			return errors.Join(err, writeReport(result))
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -116,7 +117,6 @@ func summarize(t *testing.T, results []checked, elapsed time.Duration) {
 		reason string
 	}
 	counts, files := map[key]int{}, map[key]int{}
-	var details strings.Builder
 	for _, r := range results {
 		routes, tools = routes+r.Routes, tools+r.Tools
 		if len(r.Refusals) > 0 {
@@ -126,7 +126,6 @@ func summarize(t *testing.T, results []checked, elapsed time.Duration) {
 			k := key{refusal.Stage, refusal.Reason}
 			counts[k] += refusal.Count
 			files[k]++
-			fmt.Fprintf(&details, "%s\t%s\t%s\n", refusal, refusal.Example, refusal.Message)
 		}
 	}
 	slowest := slices.SortedFunc(slices.Values(results), func(a, b checked) int { return cmp.Compare(b.elapsed, a.elapsed) })
@@ -141,11 +140,23 @@ func summarize(t *testing.T, results []checked, elapsed time.Duration) {
 	}
 	slices.Sort(lines)
 	t.Logf("refusals:\n%s", strings.Join(lines, "\n"))
-	if *report != "" {
-		if err := os.WriteFile(*report, []byte(details.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// writeReport appends the refusals of a description to the file of -report.
+func writeReport(r checked) error {
+	if *report == "" {
+		return nil
 	}
+	f, err := os.OpenFile(*report, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, refusal := range r.Refusals {
+		_, writeErr := fmt.Fprintf(f, "%s\t%s\t%s\n", refusal, refusal.Example, refusal.Message)
+		err = errors.Join(err, writeErr)
+	}
+	_, writeErr := fmt.Fprintf(f, "%s\tdone\t%d\t%s\n", r.name, r.Routes, r.elapsed.Round(time.Millisecond))
+	return errors.Join(err, writeErr, f.Close())
 }
 
 // peakMemory returns the greatest memory of the process as a text, "" where it is unknown.

@@ -31,6 +31,7 @@ func newVerifier(d *Document) *verifier {
 	v := &verifier{d, jsonschema.NewCompiler(), map[string]*jsonschema.Schema{}}
 	v.compiler.DefaultDraft(jsonschema.Draft2020)
 	v.compiler.UseLoader(v)
+	v.compiler.AssertFormat()
 	v.compiler.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
 		if compiled, err := regex.Compile(text); err == nil {
 			return compiled, nil
@@ -79,48 +80,49 @@ func (v *verifier) check(pointer string, value any) error {
 // required.
 type converter struct{ d *Document }
 
-// convert returns a copy of a value. It treats each object like a schema: the members that it changes have other types
-// in other objects.
+// convert returns a schema for the library. It leaves out what is no keyword of a schema.
 func (c converter) convert(value any) any {
-	switch v := value.(type) {
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = c.convert(child)
-		}
-		return out
-	case map[string]any:
-		out := map[string]any{}
-		if reference, isText := v["$ref"].(string); isText {
-			if pointer, isLocal := strings.CutPrefix(reference, "#"); isLocal {
-				reference = addressOf(pointer)
-			}
-			out["$ref"] = reference
-			if c.d.isOpenAPI30 {
-				return out
-			}
-		}
-		for name, child := range v {
-			switch name {
-			case "example", "examples", "default", "enum", "const", "$id", "$schema", "id":
-				out[name] = child
-			case "$ref":
-			default:
-				out[name] = c.convert(child)
-			}
-		}
-		if _, isSchema := v["$ref"].(map[string]any); isSchema { // a property with this name
-			out["$ref"] = c.convert(v["$ref"])
-		}
-		for _, name := range []string{"example", "default", "id", "$schema"} {
-			if _, isObject := v[name].(map[string]any); !isObject {
-				delete(out, name)
-			}
-		}
-		c.convertKeywords(v, out)
-		return out
+	schema, isObject := value.(map[string]any)
+	if !isObject {
+		return value
 	}
-	return value
+	out := map[string]any{}
+	if reference, isText := schema["$ref"].(string); isText {
+		if pointer, isLocal := strings.CutPrefix(reference, "#"); isLocal {
+			reference = addressOf(pointer)
+		}
+		out["$ref"] = reference
+		if c.d.isOpenAPI30 {
+			return out
+		}
+	}
+	for name, child := range schema {
+		switch name {
+		case "properties", "patternProperties", "dependentSchemas":
+			all := map[string]any{}
+			object, _ := child.(map[string]any)
+			for property, value := range object {
+				all[property] = c.convert(value)
+			}
+			out[name] = all
+		case "allOf", "anyOf", "oneOf", "prefixItems":
+			list, _ := child.([]any)
+			all := make([]any, len(list))
+			for i, value := range list {
+				all[i] = c.convert(value)
+			}
+			out[name] = all
+		case "not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames",
+			"unevaluatedItems", "unevaluatedProperties":
+			out[name] = c.convert(child)
+		case "type", "format", "pattern", "multipleOf", "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum",
+			"maxLength", "minLength", "maxItems", "minItems", "uniqueItems", "maxContains", "minContains", "maxProperties",
+			"minProperties", "required", "dependentRequired", "enum", "const":
+			out[name] = child
+		}
+	}
+	c.convertKeywords(schema, out)
+	return out
 }
 
 // convertKeywords changes the keywords whose meaning differs.
