@@ -74,6 +74,7 @@ func TestGatewayAndPeerAgree(t *testing.T) {
 	go func() { written <- p.write(requests) }()
 	reasons := readReasons(t)
 	counts := map[string]int{}
+	agreed := map[string]int{} // by operation and result
 	for _, r := range requests {
 		status, ours := gateway.send(t, r)
 		theirs, err := p.read()
@@ -81,12 +82,17 @@ func TestGatewayAndPeerAgree(t *testing.T) {
 			t.Fatalf("%s: openapi-core: %v, want a result", r, err)
 		}
 		counts[fmt.Sprintf("gateway %t, openapi-core %t", len(ours) == 0, len(theirs) == 0)]++
+		if len(r.labels) == 0 && len(ours) > 0 {
+			t.Errorf("%s %s %q %q: status = %d, %q, want 204 for a valid request", r.method, r.target(), r.fields, r.body, status,
+				ours)
+		}
 		accepts, refusals := "gateway", theirs
 		switch {
 		case status >= 500:
 			t.Errorf("%s: status = %d, want 204 or 4xx", r, status)
 			continue
-		case len(ours) == 0 && len(theirs) == 0, len(ours) > 0 && len(theirs) > 0:
+		case (len(ours) == 0) == (len(theirs) == 0):
+			agreed[fmt.Sprintf("%s accepted=%t", r.id, len(ours) == 0)]++
 			continue
 		case len(theirs) == 0:
 			accepts, refusals = "openapi-core", ours
@@ -102,6 +108,13 @@ func TestGatewayAndPeerAgree(t *testing.T) {
 	}
 	if err := <-written; err != nil {
 		t.Errorf("write to openapi-core: %v, want success", err)
+	}
+	for _, op := range operations {
+		for _, accepted := range []bool{true, false} {
+			if result := fmt.Sprintf("%s accepted=%t", op.id, accepted); agreed[result] == 0 {
+				t.Errorf("%d requests: %s by both 0 times, want 1 or more", len(requests), result)
+			}
+		}
 	}
 	var table strings.Builder
 	for _, listed := range reasons {

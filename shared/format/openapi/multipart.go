@@ -113,7 +113,7 @@ func (c *content) multipartPart(r *Report, name string, raw *multipart.Part, tex
 	switch {
 	case isJSON(mediaType), mediaType == "" && e != nil && isJSON(e.ContentType):
 		return jsonPart(text)
-	case mediaType == "" && raw.FileName() == "" && !t.allowsText() && looksLikeJSON(text):
+	case mediaType == "" && !t.allowsText() && looksLikeJSON(text):
 		return c.guessedPart(r, t, text)
 	}
 	return textPart(text), ""

@@ -264,7 +264,7 @@ func repeated(t *target, texts []string) (part, bool) {
 // parseMediaType returns a media type in lower case and its parameters. It returns "" for a text that is none.
 func parseMediaType(text string) (mediaType string, parameters map[string]string) {
 	mediaType, parameters, err := mime.ParseMediaType(text)
-	if err != nil {
+	if err != nil || !strings.Contains(mediaType, "/") {
 		return "", nil
 	}
 	return mediaType, parameters
