@@ -58,7 +58,7 @@ func TestItemsOfFormsCanLookLikeJSON(t *testing.T) {
 	for _, tt := range []struct{ form, want string }{
 		{part("texts", "[]"), ""},
 		{part("texts", `["a","b"]`), ""},
-		{part("texts", `[1]`), "body /texts/0: must be a string, not an integer"},
+		{part("texts", `[1]`), "body /texts/0: must be a string, not a number"},
 		{part("texts", "[]") + part("texts", "{}"), ""},
 		{part("texts", "[x") + part("texts", "[1]"), ""},
 		{part("texts", "[x"), ""},

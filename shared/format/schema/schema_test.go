@@ -83,32 +83,6 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// TestViolationsAreInOrder checks the order of violations, and that only the first ones are returned.
-func TestViolationsAreInOrder(t *testing.T) {
-	t.Parallel()
-	s, err := Compile(json.RawMessage(`{"type":"object","properties":{"list":{"items":{"type":"string"}}},` +
-		`"required":["x"],"additionalProperties":{"type":"string"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	value, _ := Decode([]byte(`{"b":1,"list":[` + strings.Repeat("1,", 11) + `1],"a":1,"10":1,"9":1}`))
-	violations, more, err := s.Validate(value, NewWork(), 17)
-	if err != nil || more || len(violations) != 17 {
-		t.Fatalf("Validate() = %d violations, more: %t, %v, want 17 and no more", len(violations), more, err)
-	}
-	var got []string
-	for _, v := range violations {
-		got = append(got, v.Pointer)
-	}
-	want := " /9 /10 /a /b /list/0 /list/1 /list/2 /list/3 /list/4 /list/5 /list/6 /list/7 /list/8 /list/9 /list/10 /list/11"
-	if got := strings.Join(got, " "); got != want {
-		t.Errorf("pointers = %q, want %q", got, want)
-	}
-	if violations, more, _ := s.Validate(value, NewWork(), 3); len(violations) != 3 || !more {
-		t.Errorf("Validate(limit 3) = %d violations, more: %t, want 3 and more", len(violations), more)
-	}
-}
-
 // TestFormats checks which formats are asserted.
 func TestFormats(t *testing.T) {
 	t.Parallel()
