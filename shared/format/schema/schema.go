@@ -1,12 +1,12 @@
 // Package schema validates JSON values against JSON Schemas: the arguments and results of MCP tools, and the requests and
 // responses of routes.
 //
-// The library in shared/thirdparty/jsonschema does the work, within limits that this package sets
+// The library in shared/thirdparty/jsonschema does the work, within a bound of work and memory that this package sets
 // (docs/decisions/0072-the-json-schema-library-is-a-changed-copy.md). Formats are asserted, if formats.go has them.
 // Patterns are those of package regex. Patterns that it does not support match every text: the build of a project warns
 // about them.
 //
-// Read this file first, then definitions.go. violations.go selects what is wrong with a value, and requirement.go
+// Read this file first, then definitions.go and bound.go. violations.go selects what is wrong with a value, and requirement.go
 // describes it. Both serve package project too.
 package schema
 
@@ -25,7 +25,8 @@ type Schema struct{ root *jsonschema.Schema }
 // Compile compiles a schema without Definitions. See Definitions.Compile.
 func Compile(raw json.RawMessage) (*Schema, error) { return NewDefinitions(nil).Compile(raw) }
 
-// ErrTooMuchWork is the error for a value whose validation would take too long.
+// ErrTooMuchWork is the error for a value whose validation would take too long, or would need exact arithmetic with a
+// number that is not safe (IsSafeNumber).
 var ErrTooMuchWork = errors.New("the value takes too long to be checked")
 
 // MaxWork is the work that NewWork allows. The unit is some 50 ns: for example, applying one schema to one value takes 4
