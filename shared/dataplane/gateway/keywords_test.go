@@ -114,7 +114,6 @@ func TestKeywordsHaveTheirEffects(t *testing.T) {
 			keyword := g.Object + "/" + name
 			samples := all.Samples[g.Object][name]
 			delete(all.Samples[g.Object], name)
-			// {path} and others stand for names.
 			for version, text := range keywordVersions {
 				if !g.Versions.Includes(version) {
 					continue
@@ -165,9 +164,9 @@ func effectsOf(g *project.KeywordGroup, proves string) []project.KeywordEffect {
 }
 
 // check compares the builds with and without the keyword.
-func (all *keywordSamples) check(t *testing.T, s keywordSample, version string, effects []project.KeywordEffect) {
+func (k *keywordSamples) check(t *testing.T, s keywordSample, version string, effects []project.KeywordEffect) {
 	t.Helper()
-	description := clone(t, all.Base)
+	description := clone(t, k.Base)
 	setMember(t, description, "/openapi", version)
 	for _, at := range slices.Sorted(maps.Keys(s.With)) {
 		setMember(t, description, at, s.With[at])
@@ -177,7 +176,7 @@ func (all *keywordSamples) check(t *testing.T, s keywordSample, version string, 
 	for _, at := range slices.Sorted(maps.Keys(s.Without)) {
 		setMember(t, changed, at, s.Without[at])
 	}
-	with, without := all.build(t, description, s.Files), all.build(t, changed, s.Files)
+	with, without := k.build(t, description, s.Files), k.build(t, changed, s.Files)
 	if with.artifact == nil {
 		t.Fatalf("build with the keyword: errors = %q, want none", with.errors)
 	}
@@ -249,10 +248,10 @@ type keywordBuild struct {
 }
 
 // build builds a project with a description.
-func (all *keywordSamples) build(t *testing.T, description map[string]any, more map[string]any) keywordBuild {
+func (k *keywordSamples) build(t *testing.T, description, more map[string]any) keywordBuild {
 	t.Helper()
 	files := project.Files{
-		"config/routes.oas.json": encodeJSON(t, description), "config/policies.json": encodeJSON(t, all.Policies),
+		"config/routes.oas.json": encodeJSON(t, description), "config/policies.json": encodeJSON(t, k.Policies),
 	}
 	for name, content := range more {
 		files[name] = encodeJSON(t, content)
@@ -458,5 +457,32 @@ func readYAML(t *testing.T, text []byte, out any) {
 	}
 	if err := json.Unmarshal(data, out); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestValidationWithoutInputIsReported builds a route with request-validation-inbound whose description has no parameters
+// and no body.
+func TestValidationWithoutInputIsReported(t *testing.T) {
+	t.Parallel()
+	var all keywordSamples
+	data, err := os.ReadFile("testdata/keywords.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readYAML(t, data, &all)
+	const operation, at = "/paths/~1none/get", "/x-gateway-route/policies/inbound/1"
+	setMember(t, all.Base, operation, all.Base["paths"].(map[string]any)["/items/{id}"].(map[string]any)["post"])
+	for _, name := range []string{"operationId", "parameters", "requestBody"} {
+		setMember(t, all.Base, operation+"/"+name, nil)
+	}
+	setMember(t, all.Base, operation+"/x-gateway-route/policies/inbound", []any{"bearer", "validate"})
+	b := all.build(t, all.Base, nil)
+	for _, p := range b.warnings {
+		if strings.HasPrefix(p.Path, operation) && p.Path != operation+at {
+			t.Errorf("build: warning at %s = %s, want none", p.Path, p.Message)
+		}
+	}
+	if !slices.ContainsFunc(b.warnings, func(p project.Problem) bool { return p.Path == operation+at }) {
+		t.Errorf("build: warnings = %v, want one at %s", b.warnings, operation+at)
 	}
 }

@@ -42,3 +42,39 @@ func TestPolicyWithoutIdentifiedUserWarns(t *testing.T) {
 		}
 	}
 }
+
+// TestPolicyWithoutDescriptionWarns checks which validation policies have an effect on a route with a description.
+func TestPolicyWithoutDescriptionWarns(t *testing.T) {
+	request := func(options string) project.Policy {
+		return project.Policy{
+			Type: "request-validation-inbound", Handler: project.Component{Options: json.RawMessage(options)},
+		}
+	}
+	header := &project.RequestDescription{Parameters: []project.Parameter{{In: project.HeaderParameter, Name: "X-A"}}}
+	body := &project.RequestDescription{Body: &project.BodyDescription{}}
+	for name, test := range map[string]struct {
+		policy    project.Policy
+		request   *project.RequestDescription
+		responses project.ResponseDescription
+		want      bool
+	}{
+		"no input":              {request(`{}`), &project.RequestDescription{}, nil, true},
+		"no description":        {request(`{}`), nil, nil, true},
+		"a header":              {request(`{}`), header, nil, false},
+		"a header as an option": {request(`{"headers": "none"}`), header, nil, true},
+		"a logged header":       {request(`{"headers": "log"}`), header, nil, false},
+		"a body":                {request(`{}`), body, nil, false},
+		"a body as an option":   {request(`{"body": "none"}`), body, nil, true},
+		"unknown parameters":    {request(`{"unknownQuery": "reject"}`), &project.RequestDescription{}, nil, false},
+		"invalid options":       {request(`{"headers": 1}`), nil, nil, false},
+		"no responses":          {project.Policy{Type: "response-validation-outbound"}, nil, project.ResponseDescription{}, true},
+		"a response": {
+			project.Policy{Type: "response-validation-outbound"}, nil, project.ResponseDescription{"200": {}}, false,
+		},
+		"another policy": {project.Policy{Type: "api-key-inbound"}, nil, nil, false},
+	} {
+		if got := policy.WarnDescribed(test.policy, test.request, test.responses); (got != "") != test.want {
+			t.Errorf("WarnDescribed(%s) = %q, want a warning = %t", name, got, test.want)
+		}
+	}
+}
