@@ -151,7 +151,8 @@ func (o *objectChecker) visit(p place, at []string, kind objectKind, object map[
 
 // checkSchemaID warns about a schema within a document whose $id would change the targets of its references.
 func (c *compiler) checkSchemaID(file string, at []string, schema map[string]any) {
-	if id, ok := schema["$id"].(string); ok && len(at) > 0 && !strings.HasPrefix(id, "#") && hasReference(schema, func(string) bool { return true }) {
+	if id, ok := schema["$id"].(string); ok && len(at) > 0 && !strings.HasPrefix(id, "#") &&
+		hasReference(schema, func(string) bool { return true }) {
 		c.warn(file, pointer(at...)+pointer("$id"), "References in this schema are relative to this file, and $id does not "+
 			"change that. Write the references relative to the file, and remove $id.")
 	}
