@@ -60,7 +60,7 @@ func (r *request) receive() *http.Response {
 			fmt.Sprintf("The request has passed %d gateways, most likely the same one again and again. Check that the route's "+
 				"upstream address does not lead back to it.", maxHops))
 	}
-	x.Header, x.Upgrade = config.HeaderFilter.Request(in.Header)
+	x.Header, x.Unsent, x.Upgrade = config.HeaderFilter.Request(in.Header)
 	if in.ProtoMajor != 1 || in.ProtoMinor == 0 || !canHijack(r.out.ResponseWriter) {
 		x.Upgrade = "" // HTTP/2 requests and Lambdas have no connection to hijack; HTTP/1.0 has no Upgrade field
 	}

@@ -275,3 +275,34 @@ func TestPoliciesCannotSetGatewayFields(t *testing.T) {
 		}
 	}
 }
+
+// TestPoliciesSeeFieldsWithUnderscores checks that a key and a required parameter can be in header fields whose names
+// have "_", although these fields are not sent upstream.
+func TestPoliciesSeeFieldsWithUnderscores(t *testing.T) {
+	backend, received := recorder(t)
+	a := artifact(route("GET /x", forward(backend), "key", "validate"))
+	declare(a, "key", "api-key-inbound", map[string]any{"authHeader": "api_key", "authScheme": ""})
+	declare(a, "validate", "request-validation-inbound", map[string]any{})
+	a.Routes[0].Request = &project.RequestDescription{Parameters: []project.Parameter{
+		{In: project.HeaderParameter, Name: "x_count", Required: true, Style: project.StyleSimple},
+	}}
+	fx := newFixture(t, a)
+	fx.keys.known = map[string]policy.KeyOwner{" custom-key": {Sub: "me"}}
+	for _, test := range []struct {
+		name   string
+		fields []func(*http.Request)
+		status int
+	}{
+		{"no key", []func(*http.Request){header("X_count", "1")}, http.StatusUnauthorized},
+		{"no parameter", []func(*http.Request){header("Api_key", "custom-key")}, http.StatusBadRequest},
+		{"both", []func(*http.Request){header("Api_key", "custom-key"), header("X_count", "1")}, http.StatusOK},
+	} {
+		if got := fx.do(t, "GET", "/x", test.fields...).StatusCode; got != test.status {
+			t.Errorf("GET /x with %s: status = %d, want %d", test.name, got, test.status)
+		}
+	}
+	if got := <-received; strings.Contains(strings.ToLower(got), "api_key") || strings.Contains(got, "custom-key") ||
+		strings.Contains(strings.ToLower(got), "x_count") {
+		t.Errorf("the upstream got the fields with underscores, want them dropped:\n%s", got)
+	}
+}

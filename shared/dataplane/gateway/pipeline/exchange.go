@@ -38,6 +38,9 @@ type Exchange struct {
 	// Header is the header to send upstream: the client's fields that upstream.Filter allows,
 	// and the gateway's own fields, such as Via. Policies can change it.
 	Header http.Header
+	// Unsent has the client's fields that are not sent upstream because of the "_" in their names (upstream.Filter), nil
+	// without such a field. Policies that read a field of the client by its name look it up with Field. Do not modify it.
+	Unsent http.Header
 	// Body is the request's body, http.NoBody if it has none. ContentLength is its length, -1 if that is unknown.
 	Body          io.ReadCloser
 	ContentLength int64
@@ -122,7 +125,7 @@ type User struct {
 // if e does not change.
 func (e *Exchange) Inner() *Exchange {
 	inner := &Exchange{
-		Context: e.Context, Scheme: e.Scheme, Host: e.Host, Header: e.Header.Clone(), Body: http.NoBody,
+		Context: e.Context, Scheme: e.Scheme, Host: e.Host, Header: e.Header.Clone(), Unsent: e.Unsent, Body: http.NoBody,
 		Client: e.Client, RequestID: e.RequestID, ClientChain: e.ClientChain, Start: e.Start, Now: e.Now, User: e.User,
 		withheld: slices.Clone(e.withheld), secrets: slices.Clone(e.secrets),
 	}
@@ -133,6 +136,15 @@ func (e *Exchange) Inner() *Exchange {
 		inner.Start = e.Now()
 	}
 	return inner
+}
+
+// Field returns the values of a header field by its canonical name, also if it is not sent upstream. It returns nil for a
+// field that is missing.
+func (e *Exchange) Field(name string) []string {
+	if values, exists := e.Header[name]; exists {
+		return values
+	}
+	return e.Unsent[name]
 }
 
 // HasBody reports whether the request has a body, which can turn out to be empty.

@@ -113,7 +113,7 @@ func newAPIKey(name string, raw json.RawMessage, s *Setup) (Provisioned, []proje
 // sent upstream: with allowUnauthenticatedRequests, the header can contain the upstream's own token. Later policies of
 // the route still see the header. A project can send the consumer upstream with ${request.user.sub} in the address.
 func (k *apiKey) Inbound(x *pipeline.Exchange) *http.Response {
-	values := x.Header[k.header]
+	values := x.Field(k.header)
 	// Keys are accepted only in the header. Do not send a trailer field of the same name upstream.
 	delete(x.Trailer, k.header)
 	if len(values) == 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -159,7 +160,7 @@ func (p *requestValidation) Inbound(x *pipeline.Exchange) *http.Response {
 		}
 	}
 	if r := reportFor(openapi.InHeader); r != nil {
-		description.CheckHeaders(r, x.Header)
+		description.CheckHeaders(r, fields(x))
 	}
 	if r := reportFor(openapi.InCookie); r != nil {
 		description.CheckCookies(r, x.Header)
@@ -176,6 +177,16 @@ func (p *requestValidation) Inbound(x *pipeline.Exchange) *http.Response {
 		return nil
 	}
 	return x.Invalid(rejected)
+}
+
+// fields returns all header fields of a request, also those that are not sent upstream.
+func fields(x *pipeline.Exchange) http.Header {
+	if len(x.Unsent) == 0 {
+		return x.Header
+	}
+	all := maps.Clone(x.Unsent)
+	maps.Copy(all, x.Header)
+	return all
 }
 
 // checkBody adds the violations of the body to a report. It returns a response for a body that cannot be checked, if

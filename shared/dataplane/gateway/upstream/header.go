@@ -71,9 +71,11 @@ func RemoveField(h http.Header, name string) {
 }
 
 // Request returns those fields of a client's request that are sent upstream. in is the header of the client's request.
-// The result is a new map that shares its values with this header. Request also returns the value of the Upgrade field
-// if the client wants to switch to another protocol, otherwise "". The time is linear in the size of the header.
-func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
+// The result is a new map that shares its values with this header. unsent has the fields that are not sent upstream only
+// because of the "_" in their names, by their canonical names; it is nil without such a field. Request also returns the
+// value of the Upgrade field if the client wants to switch to another protocol, otherwise "". The time is linear in the
+// size of the header.
+func (f Filter) Request(in http.Header) (out, unsent http.Header, upgrade string) {
 	out = make(http.Header, len(in)+8)
 	connection := in["Connection"]
 	for name, values := range in {
@@ -90,11 +92,13 @@ func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
 			if strings.EqualFold(name, "Connection") && name != "Connection" {
 				connection = slices.Concat(connection, values)
 			}
+			if (Filter{Underscores: true}).allows(name) {
+				unsent = add(unsent, name, values)
+			}
 			continue
 		}
 		// out can already have this field from another spelling of the name: join the values.
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		out[name] = slices.Concat(out[name], values)
+		out = add(out, name, values)
 	}
 	removeListed(out, connection)
 	if httpguts.HeaderValuesContainsToken(in["Te"], "trailers") {
@@ -103,7 +107,17 @@ func (f Filter) Request(in http.Header) (out http.Header, upgrade string) {
 	if httpguts.HeaderValuesContainsToken(in["Connection"], "upgrade") {
 		upgrade = strings.Join(in["Upgrade"], ",")
 	}
-	return out, upgrade
+	return out, unsent, upgrade
+}
+
+// add adds the values of a field to a header, which can be nil, and returns the header.
+func add(header http.Header, name string, values []string) http.Header {
+	if header == nil {
+		header = http.Header{}
+	}
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	header[name] = slices.Concat(header[name], values)
+	return header
 }
 
 // Trailer returns the names of a request's announced trailer fields that are sent upstream, without values;
