@@ -111,6 +111,18 @@ func (b *offerBuilder) addProperties(flat map[string]any, bodyRequired bool, add
 		add(Argument{Location: InProperty, Target: name, Required: bodyRequired &&
 			slices.Contains(required, any(name))}, properties[name])
 	}
+	// The schema can require properties that it does not declare. Requests are refused without them.
+	for _, name := range required {
+		name, _ := name.(string)
+		if _, declared := properties[name]; declared || b.dropped[name] || flat["additionalProperties"] == false {
+			continue
+		}
+		schema, isSchema := flat["additionalProperties"].(map[string]any)
+		if !isSchema {
+			schema = map[string]any{}
+		}
+		add(Argument{Location: InProperty, Target: name, Required: bodyRequired}, schema)
+	}
 	b.offer.BodyRequired = bodyRequired
 	switch extra := flat["additionalProperties"]; {
 	case extra != nil:

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // inliner converts schemas of an OpenAPI document to JSON Schema 2020-12 without references, for MCP
 // clients and the models that they use. It replaces each reference by the referenced schema. Where a
-// schema contains itself, it writes a schema that accepts anything, since the upstream validates the
+// schema contains itself, it writes a schema that names only the type, since the route or the upstream validates the
 // value too. It removes keywords that do not describe a JSON value (xml, x-…). It replaces a
 // schema with a discriminator and a mapping by its subtypes (subtypes.go).
 type inliner struct {
@@ -18,6 +19,8 @@ type inliner struct {
 	isOpenAPI30 bool
 	// excluded is the keyword that marks properties to leave out: "readOnly" for requests, "writeOnly" for responses.
 	excluded string
+	// dropped are the names of the properties that were left out, anywhere in the schema.
+	dropped map[string]bool
 	// remaining is the number of bytes that the schema may still have, within the budget "tool".
 	remaining int
 	// active are the references that are being followed. truncated is set when a schema refers to one of them again.
@@ -150,7 +153,7 @@ func (in *inliner) inlineKeywords(object map[string]any) (map[string]any, error)
 		}
 	}
 	if in.excluded != "" {
-		dropProperties(out, in.excluded)
+		in.dropProperties(out)
 	}
 	return out, nil
 }
@@ -200,7 +203,14 @@ func (in *inliner) inlineReference(target string, object map[string]any) (any, e
 	if slices.Contains(in.active, path) && !in.followsBase(path) {
 		in.truncated = true
 		const note = "The same again: a schema that is a part of itself."
-		return map[string]any{"description": note}, in.spend(len(note) + 20)
+		out := map[string]any{"description": note}
+		if name := typeOf(found); name != "" {
+			out["type"] = name
+			if in.isOpenAPI30 {
+				modernize(out, found.object())
+			}
+		}
+		return out, in.spend(len(note) + 40)
 	}
 	in.usesBase = in.usesBase || in.inSubtype && path == in.basePath
 	in.active = append(in.active, path)
@@ -233,6 +243,23 @@ func (in *inliner) inlineReference(target string, object map[string]any) (any, e
 	return out, nil
 }
 
+// typeOf returns the type of the values that a schema allows, if the schema or a part of its allOf names a single one.
+// Otherwise it returns "".
+func typeOf(schema place) string {
+	if name, ok := schema.object()["type"].(string); ok {
+		return name
+	}
+	parts := schema.member("allOf")
+	list, _ := parts.value.([]any)
+	for i, part := range list {
+		resolved, _ := place{parts.doc, parts.at + "/" + strconv.Itoa(i), part}.deref()
+		if name, ok := resolved.object()["type"].(string); ok && resolved.object()["nullable"] != true {
+			return name
+		}
+	}
+	return ""
+}
+
 // annotations are the keywords that describe a value without restricting it.
 var annotations = [...]string{"title", "description", "default", "deprecated", "examples", "readOnly", "writeOnly"}
 
@@ -259,14 +286,19 @@ func modernize(out, object map[string]any) {
 	}
 }
 
-// dropProperties removes the properties whose schemas have "keyword": true, also from the list of required properties.
-func dropProperties(schema map[string]any, keyword string) {
+// dropProperties removes the properties whose schemas have the excluded keyword, also from the list of required
+// properties. It records their names.
+func (in *inliner) dropProperties(schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, property := range properties {
 		object, _ := property.(map[string]any)
-		if drop, _ := object[keyword].(bool); !drop {
+		if drop, _ := object[in.excluded].(bool); !drop {
 			continue
 		}
+		if in.dropped == nil {
+			in.dropped = map[string]bool{}
+		}
+		in.dropped[name] = true
 		delete(properties, name)
 		if required, ok := schema["required"].([]any); ok {
 			schema["required"] = slices.DeleteFunc(slices.Clone(required), func(r any) bool { return r == any(name) })

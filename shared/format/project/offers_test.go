@@ -212,3 +212,32 @@ func TestNothingIsOfferedBeyondArtifactBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestRequiredPropertiesAreArguments checks that a tool has an argument for each property that a body requires, also
+// for one that the schema does not declare: the route refuses requests without it. A property with readOnly is no
+// argument, even if another part of the schema requires it.
+func TestRequiredPropertiesAreArguments(t *testing.T) {
+	for _, mediaType := range []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"} {
+		document := strings.ReplaceAll(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {"/a": {"post": {
+			"operationId": "a", "responses": {"200": {"description": "d"}},
+			"requestBody": {"required": true, "content": {"TYPE": {"schema": {"allOf": [
+				{"type": "object", "properties": {"id": {"type": "string", "readOnly": true}, "name": {"type": "string"}}},
+				{"type": "object", "required": ["id", "name", "kind"]}
+			]}}}}}}}}`, "TYPE", mediaType)
+		offered, problems := project.OfferedOperations([]byte(document))
+		if len(problems) > 0 || len(offered) != 1 {
+			t.Fatalf("OfferedOperations() of a body of the type %s = %d operations, problems %v, want 1 without problems",
+				mediaType, len(offered), problems)
+		}
+		var names []string
+		for _, a := range offered[0].Arguments {
+			if a.Location == project.InProperty && a.Required {
+				names = append(names, a.Name)
+			}
+		}
+		slices.Sort(names)
+		if want := []string{"kind", "name"}; !slices.Equal(names, want) {
+			t.Errorf("required properties of a body of the type %s = %q, want %q", mediaType, names, want)
+		}
+	}
+}

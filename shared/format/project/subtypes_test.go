@@ -58,7 +58,7 @@ type subtypeCase struct{ name, version, schema, components, want string }
 
 func subtypeCases() []subtypeCase {
 	const (
-		recursive = `{"description":"The same again: a schema that is a part of itself."}`
+		recursive = `{"description":"The same again: a schema that is a part of itself.","type":"object"}`
 		cat       = `{"properties":{"kind":{"description":"Its kind.","enum":["cat"],"type":"string"},` +
 			`"lives":{"type":"integer"},"mother":` + recursive + `,"name":{"type":"string"}},"required":["kind"],` +
 			`"type":"object"}`

@@ -36,6 +36,8 @@ type offerBuilder struct {
 	remaining int
 	truncated bool
 	valid     bool
+	// dropped are the names of properties that the schema that was inlined last does not have in requests.
+	dropped map[string]bool
 	// budgetAdvice is added to the error about a schema that exceeds the budget.
 	budgetAdvice string
 }
@@ -79,7 +81,7 @@ func (b *offerBuilder) inlineWith(pointer string, schema place, in inliner) (any
 		}
 		whole = base
 	}
-	b.remaining = whole.remaining
+	b.remaining, b.dropped = whole.remaining, whole.dropped
 	if err != nil {
 		if e, ok := errors.AsType[*schemaError](err); ok && e.isReference && b.c.checksReferences() {
 			b.valid = false
@@ -99,7 +101,7 @@ func (b *offerBuilder) inlineWith(pointer string, schema place, in inliner) (any
 	if whole.truncated && !b.truncated {
 		b.truncated = true
 		b.warn(pointer, "A schema here is a part of itself. It is cut at its second level in "+
-			"what an MCP server tells of this operation, and anything is taken for what lies below.")
+			"what an MCP server tells of this operation: only the type is told of what lies below.")
 	}
 	return out, true
 }
