@@ -68,6 +68,9 @@ TESTED       = $(if $(GROUP),./functions/$(GROUP)/... $(addsuffix /...,$(addpref
 # The contributors' tools. Their tests compile copies of the checkout and build images and archives, which takes a sixth of the time of all
 # tests. Few changes affect them, so that test-tools runs them, and test does not.
 TOOLS       := console/build internal/bench internal/planted internal/mutate internal/newgroup internal/portable packaging
+# The tests of infra that a group can break. They use one core for most of their time, so make test PKG= runs them at the same time as the
+# other tests.
+INFRA_OF_GROUP = go test -vet=off $(STRIPPED) ./infra -run='FunctionSummaries|FunctionEnvironment|OperationHas|OperationsDoNotMove|RolesMatch|UpdatedInPlace'
 # This is the number of cores plus two, because many tests wait. The scenarios wait for a minute until a gateway forgets a key, for example.
 PACKAGES_AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 
@@ -143,8 +146,7 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the p
 
 # No go test here runs vet, because make lint does. vet type-checks again what the build has already checked.
 test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test of the product that needs no emulator of AWS; PKG=variables or PKG=./shared/resource/keys: only the tests of one group or folder
-	$(if $(PKG),,packages=$$(go list ./...) && )$(if $(GROUP),GATEWRIGHT_TEST_GROUP=$(GROUP) )go test -vet=off $(STRIPPED) -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)
-	$(if $(GROUP),go test -vet=off $(STRIPPED) ./infra -run='FunctionSummaries|FunctionEnvironment|OperationHas|OperationsDoNotMove|RolesMatch|UpdatedInPlace')
+	$(if $(GROUP),$(INFRA_OF_GROUP) & infra=$$!; GATEWRIGHT_TEST_GROUP=$(GROUP) ,$(if $(PKG),,packages=$$(go list ./...) && ))go test -vet=off $(STRIPPED) -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)$(if $(GROUP), && wait $$infra || { wait $$infra; exit 1; })
 
 test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of contributors' tools: add a group, plant defects, measure, bundle, package and release (part of check)
 	go test -vet=off $(STRIPPED) -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TOOLS:%=./%/...)
