@@ -174,7 +174,7 @@ func TestParameterViolations(t *testing.T) {
 		{
 			`"schema":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":false},"style":"deepObject"`,
 			"query", "color[a]=x&color[b]=1",
-			"query /color/b: must not be sent: there is no such property\nquery /color/a: must be an integer, not a string",
+			"query /color/a: must be an integer, not a string\nquery /color/b: must not be sent: there is no such property",
 		},
 		{
 			`"schema":{"type":"object","required":["a"]},"style":"deepObject"`, "query", "color=1",

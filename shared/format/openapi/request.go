@@ -68,6 +68,7 @@ func (q *Request) addParameter(definitions *schema.Definitions, description proj
 		}
 	case project.CookieParameter:
 		q.cookies = append(q.cookies, p)
+	case project.InQueryString: // above
 	}
 	return nil
 }

@@ -88,11 +88,15 @@ func TestErrorsAreBounded(t *testing.T) {
 	for _, tt := range []struct{ name, schema, value string }{
 		{"missing names", `{"items":` + required + `}`, repeated(400, "{}")},
 		{"missing names in alternatives", `{"items":{"anyOf":[` + required + `,false]}}`, repeated(400, "{}")},
-		{"missing dependent names", `{"items":{"dependentRequired":{"a":` + required[12:len(required)-1] + `}}}`,
-			repeated(400, `{"a":1}`)},
+		{
+			"missing dependent names", `{"items":{"dependentRequired":{"a":` + required[12:len(required)-1] + `}}}`,
+			repeated(400, `{"a":1}`),
+		},
 		{"items of a list without a match", `{"contains":{"type":"string"}}`, repeated(150_000, "1")},
-		{"names", `{"propertyNames":{"anyOf":[{"maxLength":1},{"maxLength":2}]}}`,
-			`{` + repeatNumbered(`"name%d":1,`, 40_000) + `"xyz":1}`},
+		{
+			"names", `{"propertyNames":{"anyOf":[{"maxLength":1},{"maxLength":2}]}}`,
+			`{` + repeatNumbered(`"name%d":1,`, 40_000) + `"xyz":1}`,
+		},
 	} {
 		s := compileWith(t, nil, tt.schema)
 		value, violation := Decode([]byte(tt.value))

@@ -71,14 +71,17 @@ func (d *decoder) value(depth int) (any, error) {
 	if d.values++; d.values > MaxValues {
 		return nil, d.refuse("must not come after the first " + strconv.Itoa(MaxValues) + " values: send fewer")
 	}
-	switch kind := token.Kind(); {
-	case kind == jsontext.KindNull:
+	kind := token.Kind()
+	if kind == jsontext.KindNull {
 		return nil, nil
-	case kind == jsontext.KindTrue || kind == jsontext.KindFalse:
+	}
+	if kind == jsontext.KindTrue || kind == jsontext.KindFalse {
 		return token.Bool(), nil
-	case kind == jsontext.KindString:
+	}
+	if kind == jsontext.KindString {
 		return token.String(), nil
-	case kind == jsontext.KindNumber:
+	}
+	if kind == jsontext.KindNumber {
 		text := token.String()
 		if !IsSafeNumber(text) {
 			return nil, d.refuse("must be a number of at most " + strconv.Itoa(MaxNumberBytes) +
@@ -89,7 +92,7 @@ func (d *decoder) value(depth int) (any, error) {
 	if depth == MaxDepth {
 		return nil, d.refuse("must not be nested deeper than " + strconv.Itoa(MaxDepth) + " levels")
 	}
-	if token.Kind() == jsontext.KindBeginArray {
+	if kind == jsontext.KindBeginArray {
 		return d.list(depth)
 	}
 	return d.object(depth)
