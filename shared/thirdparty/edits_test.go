@@ -62,8 +62,9 @@ func boundEdits() []edit {
 		},
 		{"validator.go", errorsOld, errorsNew},
 		{
-			"validator.go", "\tparent *scope\n}\n", "\tparent *scope\n\n\t// Added by Gatewright: the bound, and the number of " +
-				"parents.\n\tbound Bound\n\tdepth int\n}\n",
+			"validator.go", "\tparent *scope\n}\n",
+			"\tparent *scope\n\n\t// Added by Gatewright: the bound, and the number of parents.\n\tbound Bound\n" +
+				"\tdepth int\n}\n",
 		},
 		{
 			"validator.go", "\treturn &scope{sch, refKeyword, vid, sc}\n",

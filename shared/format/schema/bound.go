@@ -139,7 +139,8 @@ func numberWork(s *jsonschema.Schema, text string) int {
 	if s.Types != nil || s.Format != nil {
 		work += readWork(text)
 	}
-	if s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil {
+	if s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil ||
+		s.MultipleOf != nil {
 		work += plainWork + readWork(text)
 	}
 	if s.MultipleOf != nil { // division of fractions

@@ -74,11 +74,11 @@ func lists(structure, n int) []any {
 	if n == 0 {
 		return []any{}
 	}
-	if rest := lists(structure/2, n-1); structure%2 == 0 {
+	rest := lists(structure/2, n-1)
+	if structure%2 == 0 {
 		return append([]any{[]any{}}, rest...)
-	} else {
-		return []any{rest}
 	}
+	return []any{rest}
 }
 
 // TestErrorsAreBounded checks invalid values whose errors would take much memory.

@@ -87,7 +87,7 @@ func isPosition(token string) bool { return token != "" && strings.Trim(token, "
 
 // describe returns the violation in words.
 func (l located) describe() Violation {
-	detail := ""
+	var detail string
 	switch l.error.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		detail = "must not be sent: there is no such property"

@@ -57,7 +57,8 @@ func manyValueCases() []workCase {
 			name: "a short enumeration of texts", items: `{"enum":[` + texts[:8*40-1] + `]}`, arguments: list(70_000, `"seven"`),
 		},
 		{
-			name: "an enumeration of texts", items: `{"enum":[` + texts + `]}`, arguments: list(70_000, `"seven"`), refused: true,
+			name: "an enumeration of texts", items: `{"enum":[` + texts + `]}`, arguments: list(70_000, `"seven"`),
+			refused: true,
 		},
 		{name: "an enumeration of texts for few items", items: `{"enum":[` + texts + `]}`, arguments: list(2000, `"seven"`)},
 		{
