@@ -192,9 +192,9 @@ func (k *keywordSamples) check(t *testing.T, s keywordSample, version string, ef
 			wantDifference(t, effect, with.tools(t), without.tools(t), true)
 			wantDifference(t, effect, with.newWarnings(without), nil, false)
 		case project.EffectStructure:
-			wantDifference(t, effect, with.encoded(), without.encoded(), true)
+			wantDifference(t, effect, with.encoded(t), without.encoded(t), true)
 		case project.EffectReaders, project.EffectInit:
-			wantDifference(t, effect, with.encoded(), without.encoded(), false)
+			wantDifference(t, effect, with.encoded(t), without.encoded(t), false)
 			wantDifference(t, effect, with.newWarnings(without), nil, false)
 		case project.EffectWarned:
 			at := expandPointer(s.At)
@@ -214,7 +214,8 @@ func (k *keywordSamples) check(t *testing.T, s keywordSample, version string, ef
 func wantDifference(t *testing.T, effect project.KeywordEffect, with, without []string, want bool) {
 	t.Helper()
 	if got := !slices.Equal(with, without); got != want {
-		t.Errorf("effect %q: builds with and without the keyword differ = %t, want %t:\n%q\n%q", effect, got, want, with, without)
+		t.Errorf("effect %q: builds with and without the keyword differ = %t, want %t:\n%q\n%q", effect, got, want, with,
+			without)
 	}
 }
 
@@ -272,7 +273,9 @@ func (b keywordBuild) newWarnings(other keywordBuild) []string {
 		return nil
 	}
 	for _, p := range b.warnings {
-		if !slices.ContainsFunc(other.warnings, func(o project.Problem) bool { return o.Path == p.Path && o.Message == p.Message }) {
+		if !slices.ContainsFunc(other.warnings, func(o project.Problem) bool {
+			return o.Path == p.Path && o.Message == p.Message
+		}) {
 			out = append(out, p.Path+": "+p.Message)
 		}
 	}
@@ -289,13 +292,13 @@ func (b keywordBuild) route() *project.Route {
 	return &project.Route{}
 }
 
-// encoded returns the artifact and the errors.
-func (b keywordBuild) encoded() []string {
+// encoded returns the artifact, or the errors.
+func (b keywordBuild) encoded(t *testing.T) []string {
+	t.Helper()
 	if b.artifact == nil {
 		return b.errors
 	}
-	data, _ := json.Marshal(b.artifact) //nolint:errchkjson // an artifact can be encoded
-	return []string{string(data)}
+	return []string{string(encodeJSON(t, b.artifact))}
 }
 
 func routeNames(b keywordBuild) []string {

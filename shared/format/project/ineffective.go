@@ -82,7 +82,8 @@ func (c *compiler) checkIneffective(file string, at []string, kind objectKind, o
 	switch kind {
 	case documentObject:
 		if has("webhooks") {
-			warn("webhooks", "Webhooks have no effect: their requests go from the API to its users, and not through the gateway.")
+			warn("webhooks", "Webhooks have no effect: their requests go from the API to its users, and not through the "+
+				"gateway.")
 		}
 		if has("jsonSchemaDialect") && !isKnownDialect(object["jsonSchemaDialect"]) {
 			warn("jsonSchemaDialect", otherDialect)
@@ -98,8 +99,8 @@ func (c *compiler) checkIneffective(file string, at []string, kind objectKind, o
 		}
 	case responseObject:
 		if has("links") {
-			warn("links", "Links have no effect at the gateway: it adds none to responses or tools. They are for readers of the "+
-				"description.")
+			warn("links", "Links have no effect at the gateway: it adds none to responses or tools. They are for readers of "+
+				"the description.")
 		}
 	case schemaObject:
 		if has("$schema") && !isKnownDialect(object["$schema"]) {
@@ -117,8 +118,8 @@ func (c *compiler) checkIneffective(file string, at []string, kind objectKind, o
 }
 
 // otherDialect is the warning about a dialect of schemas that the gateway does not know.
-const otherDialect = "This dialect has no effect: the gateway reads schemas as JSON Schema 2020-12 with the keywords of " +
-	"OpenAPI. Write them in this dialect."
+const otherDialect = "This dialect has no effect: the gateway reads schemas as JSON Schema 2020-12 with the keywords " +
+	"of OpenAPI. Write them in this dialect."
 
 // isKnownDialect reports whether a text is the URL of the dialect of OpenAPI, or of JSON Schema 2020-12.
 func isKnownDialect(value any) bool {

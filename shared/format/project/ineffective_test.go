@@ -19,11 +19,13 @@ func TestKeywordsWithoutEffectAreReported(t *testing.T) {
 		"an unknown name":   {"3.2.0", schema(`{"colorful": 3}`), at + "/colorful", "no keyword \"colorful\""},
 		"an extension":      {"3.1.0", schema(`{"x-maxLenght": 3}`), "", ""},
 		"a property's name": {"3.1.0", schema(`{"properties": {"maxLenght": {"default": {"maxLenght": 1}}}}`), "", ""},
-		"nullable":          {"3.1.0", schema(`{"type": "string", "nullable": true}`), at + "/nullable", `["string", "null"]`},
-		"nullable in 3.0":   {"3.0.3", schema(`{"type": "string", "nullable": true}`), "", ""},
+		"nullable": {
+			"3.1.0", schema(`{"type": "string", "nullable": true}`), at + "/nullable", `["string", "null"]`,
+		},
+		"nullable in 3.0": {"3.0.3", schema(`{"type": "string", "nullable": true}`), "", ""},
 		"several places": {
-			"3.1.0", schema(`{"nullable": true, "items": {"nullable": true}, "not": {"nullable": true}}`), at + "/items/nullable",
-			"true in 2 other places",
+			"3.1.0", schema(`{"nullable": true, "items": {"nullable": true}, "not": {"nullable": true}}`),
+			at + "/items/nullable", "true in 2 other places",
 		},
 		"many places": {
 			"3.1.0", schema(`{"allOf": [` + strings.Repeat(`{"nullable": true},`, 200) + `{}]}`), at + "/allOf/0/nullable",
@@ -32,11 +34,13 @@ func TestKeywordsWithoutEffectAreReported(t *testing.T) {
 		"the dialect of OpenAPI": {
 			"3.1.0", `"jsonSchemaDialect": "https://spec.openapis.org/oas/3.1/dialect/base", "paths": {}`, "", "",
 		},
-		"the dialect of JSON Schema": {"3.1.0", schema(`{"$schema": "https://json-schema.org/draft/2020-12/schema"}`), "", ""},
-		"no webhooks":                {"3.1.0", `"webhooks": {}, "paths": {}`, "", ""},
+		"the dialect of JSON Schema": {
+			"3.1.0", schema(`{"$schema": "https://json-schema.org/draft/2020-12/schema"}`), "", "",
+		},
+		"no webhooks": {"3.1.0", `"webhooks": {}, "paths": {}`, "", ""},
 		"a reference within the file": {
-			"3.2.0", `"$self": "https://example.com/api", ` + schema(`{"properties": {"a": {"$ref": "#/components/schemas/S"}}}`),
-			"", "",
+			"3.2.0", `"$self": "https://example.com/api", ` +
+				schema(`{"properties": {"a": {"$ref": "#/components/schemas/S"}}}`), "", "",
 		},
 		"an unused schema": {"3.1.0", schema(`{"contentSchema": {}, "format": "idn-email"}`), "", ""},
 	} {
@@ -75,23 +79,31 @@ func TestUsedKeywordsWithoutEffectAreReported(t *testing.T) {
 		"deepObject of a text": {
 			"3.1.0", described(`"style": "deepObject", "schema": {"type": "string"}`), parameter + "/style", "for objects",
 		},
-		"deepObject of an object": {"3.1.0", described(`"style": "deepObject", "schema": {"type": ["object", "null"]}`), "", ""},
+		"deepObject of an object": {
+			"3.1.0", described(`"style": "deepObject", "schema": {"type": ["object", "null"]}`), "", "",
+		},
 		"pipeDelimited of a number": {
-			"3.0.3", described(`"style": "pipeDelimited", "schema": {"type": "integer"}`), parameter + "/style", "lists and objects",
+			"3.0.3", described(`"style": "pipeDelimited", "schema": {"type": "integer"}`), parameter + "/style",
+			"lists and objects",
 		},
 		"pipeDelimited of a list": {
 			"3.0.3", described(`"style": "pipeDelimited", "schema": {"type": "array", "items": {}}`), "", "",
 		},
 		"nullable next to $ref": {
-			"3.0.3", sent(`{"$ref": "#/components/schemas/Cat", "nullable": true}`), body + "/nullable", "ignores keywords next to $ref",
+			"3.0.3", sent(`{"$ref": "#/components/schemas/Cat", "nullable": true}`), body + "/nullable",
+			"ignores keywords next to $ref",
 		},
-		"a text next to $ref":     {"3.0.3", sent(`{"$ref": "#/components/schemas/Cat", "description": "d"}`), "", ""},
-		"a keyword next to $ref":  {"3.1.0", sent(`{"$ref": "#/components/schemas/Cat", "minProperties": 2}`), "", ""},
-		"a format":                {"3.1.0", sent(`{"type": "string", "format": "iri"}`), body + "/format", "does not check the format iri"},
-		"a format of the author":  {"3.1.0", sent(`{"type": "string", "format": "color"}`), "", ""},
-		"a subtype":               {"3.1.0", sent(`{"$ref": "#/components/schemas/Cat"}`), "", ""},
-		"a base type in a oneOf":  {"3.1.0", sent(`{"oneOf": [{"$ref": "#/components/schemas/Cat"}]}`), "", ""},
-		"a base type in an array": {"3.1.0", sent(`{"items": {"$ref": "` + base + `"}}`), "DISCRIMINATOR", "not with the subtypes"},
+		"a text next to $ref":    {"3.0.3", sent(`{"$ref": "#/components/schemas/Cat", "description": "d"}`), "", ""},
+		"a keyword next to $ref": {"3.1.0", sent(`{"$ref": "#/components/schemas/Cat", "minProperties": 2}`), "", ""},
+		"a format": {
+			"3.1.0", sent(`{"type": "string", "format": "iri"}`), body + "/format", "does not check the format iri",
+		},
+		"a format of the author": {"3.1.0", sent(`{"type": "string", "format": "color"}`), "", ""},
+		"a subtype":              {"3.1.0", sent(`{"$ref": "#/components/schemas/Cat"}`), "", ""},
+		"a base type in a oneOf": {"3.1.0", sent(`{"oneOf": [{"$ref": "#/components/schemas/Cat"}]}`), "", ""},
+		"a base type in an array": {
+			"3.1.0", sent(`{"items": {"$ref": "` + base + `"}}`), "DISCRIMINATOR", "not with the subtypes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

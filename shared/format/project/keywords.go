@@ -34,13 +34,14 @@ func KeywordEffects() [][2]string {
 		{string(EffectSecurity), "Enforced by the policies that implement the security schemes."},
 		{string(EffectRequests), "Enforced by `request-validation-inbound`."},
 		{string(EffectResponses), "Compared by `response-validation-outbound`."},
-		{string(EffectTools), "Used for MCP tools: for their names, their calls and the schemas of their arguments and results."},
-		{string(EffectPassedOn), "Passed on to MCP clients in the descriptions and schemas of tools, which the gateway does not " +
-			"enforce."},
+		{string(EffectTools), "Used for MCP tools: for their names, their calls and the schemas of their arguments and " +
+			"results."},
+		{string(EffectPassedOn), "Passed on to MCP clients in the descriptions and schemas of tools. The gateway does " +
+			"not enforce it."},
 		{string(EffectStructure), "Says where other keywords are, or how they are read."},
 		{string(EffectInit), "Read by `gatewright init`, and not by the build."},
 		{string(EffectReaders), "For the readers of the description. The gateway does nothing with it."},
-		{string(EffectWarned), "No effect, or not everywhere: the build warns at its line, where the note does not say otherwise."},
+		{string(EffectWarned), "No effect, or not everywhere: the build warns at its line. The note says when."},
 	}
 }
 

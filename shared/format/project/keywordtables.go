@@ -95,7 +95,8 @@ func messageKeywords() []KeywordGroup {
 		group(media, Version32, "description", "readers", ""),
 		group(encoding, allVersions, "contentType style explode", "requests,tools", ""),
 		group(encoding, allVersions, "headers", "requests,tools", "of the parts of multipart forms"),
-		group(encoding, allVersions, "allowReserved", "tools", "requests can have reserved characters as they are, and escaped"),
+		group(encoding, allVersions, "allowReserved", "tools", "requests can have reserved characters as they are, and "+
+			"escaped"),
 		group(encoding, Version32, "encoding prefixEncoding itemEncoding", "warning", "a form within a form is not checked"),
 		group("Responses", allVersions, "{status}", "responses,tools", "tools use those of success"),
 		group("Responses", allVersions, "default", "responses", ""),
@@ -124,8 +125,8 @@ func securityKeywords() []KeywordGroup {
 		group(scheme, Version32, "oauth2MetadataUrl deprecated", "readers", ""),
 		group("OAuth Flows", allVersions, "implicit password clientCredentials authorizationCode", "readers", ""),
 		group("OAuth Flows", Version32, "deviceAuthorization", "readers", ""),
-		group("OAuth Flow", allVersions, "authorizationUrl tokenUrl refreshUrl scopes", "readers", "operations require scopes "+
-			"in `security`"),
+		group("OAuth Flow", allVersions, "authorizationUrl tokenUrl refreshUrl scopes", "readers", "operations require "+
+			"scopes in `security`"),
 		group("OAuth Flow", Version32, "deviceAuthorizationUrl", "readers", ""),
 		group("Security Requirement", allVersions, "{scheme}", "security", "with its scopes"),
 		group("Discriminator", allVersions, "propertyName mapping", "tools", ""),
@@ -145,10 +146,10 @@ func assertions() []KeywordGroup {
 		group(SchemaKeywords, allVersions, "allOf anyOf oneOf not items properties additionalProperties", enforced, ""),
 		group(SchemaKeywords, since31, "if then else prefixItems contains patternProperties propertyNames "+
 			"dependentSchemas unevaluatedItems unevaluatedProperties", enforced, ""),
-		group(SchemaKeywords, allVersions, "pattern", enforced+",warning", "the build warns about a pattern that cannot be checked in "+
-			"linear time"),
-		group(SchemaKeywords, allVersions, "format", enforced+",warning", "the formats that are [listed above](#requests). The build "+
-			"warns about other formats of JSON Schema"),
+		group(SchemaKeywords, allVersions, "pattern", enforced+",warning", "the build warns about a pattern that "+
+			"cannot be checked in linear time"),
+		group(SchemaKeywords, allVersions, "format", enforced+",warning", "the formats that are [listed above]"+
+			"(#requests). The build warns about other formats of JSON Schema"),
 		group(SchemaKeywords, since31, "contentEncoding", enforced, "base64"),
 		group(SchemaKeywords, Version30, "nullable", enforced, "in OpenAPI 3.1 and 3.2, it is unknown: the build warns"),
 		group(SchemaKeywords, allVersions, "readOnly", "requests,tools", "the property must not be in requests"),
@@ -159,8 +160,8 @@ func assertions() []KeywordGroup {
 // otherSchemaKeywords returns the keywords of schemas that restrict no values themselves.
 func otherSchemaKeywords() []KeywordGroup {
 	return []KeywordGroup{
-		group(SchemaKeywords, allVersions, "discriminator", "tools,warning", "tools offer the subtypes. The build warns where "+
-			"values are checked with the base type only, because it lists no `oneOf` or `anyOf`"),
+		group(SchemaKeywords, allVersions, "discriminator", "tools,warning", "tools offer the subtypes. The build warns "+
+			"where values are checked with the base type only, because it lists no `oneOf` or `anyOf`"),
 		group(SchemaKeywords, allVersions, "title description default deprecated", "passed on", ""),
 		group(SchemaKeywords, since31, "examples contentMediaType", "passed on", ""),
 		group(SchemaKeywords, since31, "contentSchema", "warning", "texts are not read as documents"),

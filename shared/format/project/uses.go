@@ -175,7 +175,7 @@ var uncheckedFormats = [...]string{
 	"idn-email", "idn-hostname", "iri", "iri-reference", "uri-template", "relative-json-pointer", "regex",
 }
 
-// checkParameter warns about the way in which a parameter is written. p can be a header too.
+// checkParameter warns about styles and options of a parameter that do not fit it. p can be a header too.
 func (u *useChecker) checkParameter(p usedPart, object map[string]any) {
 	in, _ := object["in"].(string)
 	style, _ := object["style"].(string)
@@ -186,8 +186,8 @@ func (u *useChecker) checkParameter(p usedPart, object map[string]any) {
 			u.warn(p.place, "style", "The style deepObject is for objects, and the schema of this parameter allows none, so no "+
 				"value matches both. Correct one of them.")
 		case (style == StyleSpace || style == StylePipe) && !isObject && !isList:
-			u.warn(p.place, "style", "The style %s has no effect: it is for lists and objects, and the schema of this parameter "+
-				"allows neither. Remove it.", style)
+			u.warn(p.place, "style", "The style %s has no effect: it is for lists and objects, and the schema of this "+
+				"parameter allows neither. Remove it.", style)
 		}
 	}
 	if object["allowReserved"] == true && p.use.offered && in != "" && in != "header" {
@@ -195,7 +195,8 @@ func (u *useChecker) checkParameter(p usedPart, object map[string]any) {
 			"parameter.")
 	}
 	if object["allowEmptyValue"] == true && (in == "path" || in == "header") {
-		u.warn(p.place, "allowEmptyValue", "allowEmptyValue has no effect here: it is for parameters of the query. Remove it.")
+		u.warn(p.place, "allowEmptyValue", "allowEmptyValue has no effect here: it is for parameters of the query. Remove "+
+			"it.")
 	}
 }
 
@@ -231,6 +232,6 @@ func (u *useChecker) checkDiscriminator(p usedPart, schema map[string]any) {
 	if len(mapping) == 0 && len(u.c.extensions[identity(schema)]) == 0 {
 		return
 	}
-	u.warn(p.place, "discriminator", "Values are checked with this schema, and not with the subtypes that the discriminator "+
-		"selects. List the subtypes in oneOf, in a schema of its own that the bodies refer to.")
+	u.warn(p.place, "discriminator", "Values are checked with this schema, and not with the subtypes that the "+
+		"discriminator selects. List the subtypes in oneOf, in a schema of its own that the bodies refer to.")
 }

@@ -55,21 +55,23 @@ func defaultRequestValidation() requestValidationOptions {
 }
 
 // WarnDescribed returns a warning about a policy for which a route's descriptions have nothing to check, "" for none.
-func WarnDescribed(p project.Policy, request *project.RequestDescription, responses project.ResponseDescription) string {
+func WarnDescribed(p project.Policy, request *project.RequestDescription,
+	responses project.ResponseDescription,
+) string {
 	switch p.Type {
 	case requestValidationType:
 		o := defaultRequestValidation()
 		if len(options.Read(p.Handler.Options, &o)) > 0 || o.checks(request) {
 			return ""
 		}
-		return "This policy has no effect on this route, because the description of its requests has nothing that the policy " +
-			"checks. Describe parameters or a body, or remove the policy from the route."
+		return "This policy has no effect on this route, because the description of its requests has nothing that the " +
+			"policy checks. Describe parameters or a body, or remove the policy from the route."
 	case responseValidationType:
 		if len(responses) > 0 {
 			return ""
 		}
-		return "This policy has no effect on this route, because the description has no responses. Describe them, or remove " +
-			"the policy from the route."
+		return "This policy has no effect on this route, because the description has no responses. Describe them, or " +
+			"remove the policy from the route."
 	}
 	return ""
 }
@@ -87,9 +89,8 @@ func (o *requestValidationOptions) checks(request *project.RequestDescription) b
 		project.PathParameter: o.PathParameters, project.QueryParameter: o.QueryParameters,
 		project.InQueryString: o.QueryParameters, project.HeaderParameter: o.Headers, project.CookieParameter: o.Cookies,
 	}
-	return request.Body != nil && o.Body != none || slices.ContainsFunc(request.Parameters, func(p project.Parameter) bool {
-		return actions[p.In] != none
-	})
+	isChecked := func(p project.Parameter) bool { return actions[p.In] != none }
+	return request.Body != nil && o.Body != none || slices.ContainsFunc(request.Parameters, isChecked)
 }
 
 // requestValidation checks requests against the description of their route.

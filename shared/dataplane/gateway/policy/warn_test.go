@@ -67,7 +67,9 @@ func TestPolicyWithoutDescriptionWarns(t *testing.T) {
 		"a body as an option":   {request(`{"body": "none"}`), body, nil, true},
 		"unknown parameters":    {request(`{"unknownQuery": "reject"}`), &project.RequestDescription{}, nil, false},
 		"invalid options":       {request(`{"headers": 1}`), nil, nil, false},
-		"no responses":          {project.Policy{Type: "response-validation-outbound"}, nil, project.ResponseDescription{}, true},
+		"no responses": {
+			project.Policy{Type: "response-validation-outbound"}, nil, project.ResponseDescription{}, true,
+		},
 		"a response": {
 			project.Policy{Type: "response-validation-outbound"}, nil, project.ResponseDescription{"200": {}}, false,
 		},
