@@ -84,6 +84,25 @@ func (k *check) run(ctx context.Context, d Description) error {
 	if isCreated, err := k.create(ctx, d); err != nil || !isCreated {
 		return err
 	}
+	var err error
+	if k.document, err = samples.Read(k.files[scaffold.RoutesFile]); err != nil {
+		return err
+	}
+	// The build of most projects succeeds with all operations as tools, so that one build is enough.
+	artifact, err := k.buildAll(ctx)
+	if err != nil {
+		return err
+	}
+	if artifact != nil {
+		s, err := k.upstream.serve(artifact)
+		if err == nil {
+			err = k.callRoutes(ctx, s)
+		}
+		if err == nil {
+			err = k.callOffered(ctx, s)
+		}
+		return err
+	}
 	artifact, problems, err := k.build(ctx, k.files)
 	if err != nil {
 		return err
@@ -94,14 +113,14 @@ func (k *check) run(ctx context.Context, d Description) error {
 	if artifact == nil {
 		return nil
 	}
-	k.result.Routes = len(artifact.Routes)
-	if k.document, err = samples.Read(k.files[scaffold.RoutesFile]); err != nil {
-		return err
+	s, err := k.upstream.serve(artifact)
+	if err == nil {
+		err = k.callRoutes(ctx, s)
 	}
-	if err := k.callRoutes(ctx, artifact); err != nil {
-		return err
+	if err == nil {
+		err = k.callTools(ctx, artifact.Routes)
 	}
-	return k.callTools(ctx, artifact.Routes)
+	return err
 }
 
 // create makes a project's folder of a description like `gatewright init`, and reads the folder like `gatewright

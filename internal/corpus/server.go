@@ -33,6 +33,9 @@ const (
 	sumField   = "X-Corpus-Sum"
 )
 
+// forwardHandler is the handler of the routes that init makes.
+const forwardHandler = "urlForwardHandler"
+
 // routePrefix is the beginning of the paths of the upstream. The route's index follows.
 const routePrefix = "/route-"
 
@@ -79,7 +82,8 @@ func sum(body []byte) string { return strconv.FormatUint(uint64(crc32.ChecksumIE
 
 // site is a gateway that serves one artifact.
 type site struct {
-	gateway *gateway.Gateway
+	gateway  *gateway.Gateway
+	artifact *project.Artifact
 	// credentials are the header fields that the policies of the artifact require.
 	credentials http.Header
 }
@@ -87,10 +91,10 @@ type site struct {
 // serve returns a gateway for an artifact. It changes the addresses of the routes: each one forwards to the upstream, and
 // its path begins with the route's index.
 func (u *upstreamServer) serve(a *project.Artifact) (*site, error) {
-	s := &site{credentials: http.Header{}}
+	s := &site{artifact: a, credentials: http.Header{}}
 	for i := range a.Routes {
 		h := &a.Routes[i].Handler
-		if h.Export != "urlForwardHandler" {
+		if h.Export != forwardHandler {
 			continue
 		}
 		options, err := json.Marshal(map[string]string{"baseUrl": u.address + routePrefix + strconv.Itoa(i)})
@@ -125,7 +129,9 @@ type deployment struct{ served *gateway.Deployment }
 var _ gateway.Deployments = deployment{}
 
 // Resolve implements gateway.Deployments.
-func (d deployment) Resolve(context.Context, string) (*gateway.Deployment, error) { return d.served, nil }
+func (d deployment) Resolve(context.Context, string) (*gateway.Deployment, error) {
+	return d.served, nil
+}
 
 // everyKey accepts all keys.
 type everyKey struct{}

@@ -28,11 +28,38 @@ const (
 	maxBuilds = 4
 )
 
+// buildAll builds the project with a server that offers all operations. It returns nil if the build has errors, or if
+// there are more operations than a server can offer.
+func (k *check) buildAll(ctx context.Context) (*project.Artifact, error) {
+	var routes []project.Route
+	for _, o := range k.document.Operations() {
+		routes = append(routes, project.Route{Method: o.Method, Path: o.Path})
+	}
+	if len(routes) > toolsAtOnce {
+		return nil, nil
+	}
+	artifact, _, err := k.buildWith(ctx, routes)
+	return artifact, err
+}
+
+// buildWith builds the project with a server that offers routes.
+func (k *check) buildWith(
+	ctx context.Context, routes []project.Route,
+) (*project.Artifact, []project.Problem, error) {
+	text, err := server(routes)
+	if err != nil {
+		return nil, nil, err
+	}
+	files := maps.Clone(k.files)
+	files[serversFile] = text
+	return k.build(ctx, files)
+}
+
 // callTools offers the routes as tools, and calls each tool.
 func (k *check) callTools(ctx context.Context, routes []project.Route) error {
 	var described []project.Route
 	for _, r := range routes {
-		if r.Handler.Export == "urlForwardHandler" {
+		if r.Handler.Export == forwardHandler {
 			described = append(described, r)
 		}
 	}
@@ -51,18 +78,16 @@ func (k *check) offer(ctx context.Context, routes []project.Route) error {
 		if len(routes) == 0 {
 			return nil
 		}
-		text, err := server(routes)
-		if err != nil {
-			return err
-		}
-		files := maps.Clone(k.files)
-		files[serversFile] = text
-		artifact, problems, err := k.build(ctx, files)
+		artifact, problems, err := k.buildWith(ctx, routes)
 		if err != nil {
 			return err
 		}
 		if artifact != nil {
-			return k.callOffered(ctx, artifact)
+			s, err := k.upstream.serve(artifact)
+			if err != nil {
+				return err
+			}
+			return k.callOffered(ctx, s)
 		}
 		isTooLarge := slices.ContainsFunc(problems, func(p project.Problem) bool {
 			return strings.Contains(p.Message, `"artifact"`) || strings.Contains(p.Message, "the build takes longer")
@@ -126,13 +151,9 @@ func server(routes []project.Route) ([]byte, error) {
 }
 
 // callOffered calls each tool of the server in an artifact.
-func (k *check) callOffered(ctx context.Context, a *project.Artifact) error {
-	s, err := k.upstream.serve(a)
-	if err != nil {
-		return err
-	}
+func (k *check) callOffered(ctx context.Context, s *site) error {
 	indexes := map[string]int{}
-	for i, r := range a.Routes {
+	for i, r := range s.artifact.Routes {
 		if r.MCPOperation != nil {
 			indexes[r.MCPOperation.Name] = i
 		}
@@ -162,7 +183,7 @@ func (k *check) callOffered(ctx context.Context, a *project.Artifact) error {
 				continue
 			}
 			delete(indexes, tool.Name)
-			if err := k.callTool(ctx, s, a.Routes[i], i, tool.InputSchema); err != nil {
+			if err := k.callTool(ctx, s, s.artifact.Routes[i], i, tool.InputSchema); err != nil {
 				return err
 			}
 		}

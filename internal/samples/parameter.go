@@ -13,7 +13,9 @@ import (
 // parameter is the description of a parameter.
 type parameter struct{ place }
 
-func (p parameter) isRequired() bool { return member(p.value, "required") == true || p.text("in") == "path" }
+func (p parameter) isRequired() bool {
+	return member(p.value, "required") == true || p.text("in") == "path"
+}
 
 // errStyle is the error for a value that the style of a parameter cannot express.
 var errStyle = errors.New("the style of the parameter cannot express the value")

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,9 @@ var ErrNoSample = errors.New("no valid value was found")
 type Document struct {
 	root        any
 	isOpenAPI30 bool
-	verifier    *verifier
+	// isRequest leaves out properties with readOnly.
+	isRequest bool
+	verifier  *verifier
 }
 
 // Read reads a document in JSON. It does not check it.
@@ -36,7 +39,7 @@ func Read(text []byte) (*Document, error) {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 	version, _ := member(root, "openapi").(string)
-	d := &Document{root: root, isOpenAPI30: strings.HasPrefix(version, "3.0")}
+	d := &Document{root: root, isOpenAPI30: strings.HasPrefix(version, "3.0"), isRequest: true}
 	d.verifier = newVerifier(d)
 	return d, nil
 }
@@ -153,6 +156,33 @@ func (d *Document) sample(schema place, usable func(any) error) (any, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w for %s: %w", ErrNoSample, schema.at, first)
+}
+
+// Operation names an operation.
+type Operation struct {
+	// Method is a method of HTTP.
+	Method string
+	// Path is a path of the document.
+	Path string
+}
+
+// Operations returns all operations of the document, sorted by path.
+func (d *Document) Operations() (all []Operation) {
+	paths := place{value: d.root}.member("paths")
+	object, _ := paths.value.(map[string]any)
+	for _, path := range slices.Sorted(maps.Keys(object)) {
+		item, _ := d.resolve(paths.member(path))
+		for _, method := range methods() {
+			if _, isOperation := item.member(method).value.(map[string]any); isOperation {
+				all = append(all, Operation{strings.ToUpper(method), path})
+			}
+		}
+		others, _ := item.member("additionalOperations").value.(map[string]any)
+		for _, method := range slices.Sorted(maps.Keys(others)) {
+			all = append(all, Operation{method, path})
+		}
+	}
+	return all
 }
 
 // methods are the members of a path item that are operations.

@@ -59,11 +59,18 @@ func (g *generator) text(rules []rule) (any, error) {
 		}
 	}
 	for _, pattern := range patterns {
-		for extra := range 3 {
-			if text, ok := matching(pattern, extra*(least+1)/2+g.salt); ok {
-				candidates = append(candidates, text)
-			}
+		shortest, ok := matching(pattern, g.salt)
+		if !ok {
+			continue
 		}
+		candidates = append(candidates, shortest)
+		// The missing characters are in one repetition, or in several.
+		missing := max(0, least-utf8.RuneCountInString(shortest))
+		for repetitions := 1; repetitions <= 4 && missing > 0; repetitions++ {
+			text, _ := matching(pattern, g.salt+(missing+repetitions-1)/repetitions)
+			candidates = append(candidates, text)
+		}
+		candidates = append(candidates, fit(shortest, least, most))
 	}
 	for _, text := range candidates {
 		if n := utf8.RuneCountInString(text); n >= least && n <= most && matchesAll(patterns, text) {

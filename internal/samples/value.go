@@ -109,7 +109,7 @@ func (g *generator) object(rules []rule, depth int) (any, error) {
 	least, most := bound(rules, "minProperties", true, 0), bound(rules, "maxProperties", false, maxItems)
 	add := func(name string) error {
 		schemas, isAllowed := propertySchemas(rules, name)
-		if !isAllowed || g.isReadOnly(schemas) {
+		if !isAllowed || g.d.isRequest && g.isReadOnly(schemas) {
 			return nil
 		}
 		value, err := g.value(schemas, depth+1)

@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/url"
@@ -32,6 +33,11 @@ func newVerifier(d *Document) *verifier {
 	v.compiler.DefaultDraft(jsonschema.Draft2020)
 	v.compiler.UseLoader(v)
 	v.compiler.AssertFormat()
+	v.compiler.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: func(value any) error {
+		text, _ := value.(string)
+		_, err := base64.StdEncoding.DecodeString(text)
+		return err
+	}})
 	v.compiler.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
 		if compiled, err := regex.Compile(text); err == nil {
 			return compiled, nil
@@ -127,7 +133,7 @@ func (c converter) convert(value any) any {
 
 // convertKeywords changes the keywords whose meaning differs.
 func (c converter) convertKeywords(schema, out map[string]any) {
-	if properties, isObject := schema["properties"].(map[string]any); isObject {
+	if properties, isObject := schema["properties"].(map[string]any); isObject && c.d.isRequest {
 		required, _ := schema["required"].([]any)
 		out["required"] = slices.DeleteFunc(slices.Clone(required), func(name any) bool {
 			text, _ := name.(string)
