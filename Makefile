@@ -18,6 +18,9 @@ OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
 CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
 
+# The public OpenAPI descriptions of make corpus: 430 MB, which nothing else needs.
+CORPUS        := internal/corpus/node_modules/.package-lock.json
+
 # The npm packages that the console is bundled from, and that its stories are run with. The product needs none of them, because
 # console/bundle.zip is committed.
 CONSOLE_MODULES := console/node_modules/.package-lock.json
@@ -119,7 +122,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test test-tools group test-guards mutate simulations attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross portable check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images uploads service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
+.PHONY: docs-index docs-weights docs-vectors help run cli backup restore run-lambda test test-tools group test-guards mutate simulations corpus attack fuzz test-lambda test-server test-upgrade test-update test-ministack test-localstack scenario race cross portable check nightly lint fmt goldens build image package release test-arm bench vuln clean console lint-infra lint-openapi lint-console test-console clients bootstrap deploy images uploads service-certificate diff destroy restore-aws stop-aws start-aws account account-keys account-limits operations rotate-root-key invoke FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -150,6 +153,11 @@ test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test 
 
 test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of contributors' tools: add a group, plant defects, measure, bundle, package and release (part of check)
 	go test -vet=off $(STRIPPED) -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TOOLS:%=./%/...)
+
+# Not part of check: make test checks a sample of 60. The list of what is refused can only get shorter; UPDATE=1 removes what is no longer refused.
+corpus: export GOMEMLIMIT ?= 1500MiB
+corpus: $(NODE_MODULES) $(CORPUS) ## import, build and call 2,700 public OpenAPI descriptions, and compare what is refused with internal/corpus/testdata/refused.txt: some ten minutes on two cores; [UPDATE=1]
+	nice go test -vet=off -count=1 -timeout=2h -v -run='WholeCorpus|SampleIsChosen' ./internal/corpus -corpus $(if $(UPDATE),-update)
 
 # It runs the tests in files that play simulations, and no other tests of their packages.
 simulations: ## play eight times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
@@ -463,7 +471,7 @@ vuln: $(GOVULNCHECK) ## compare the modules in use with the vulnerability databa
 		test '$(UNREACHABLE)' = skip; exit; fi; set -x; $(GOVULNCHECK) ./...
 
 clean: ## remove what make has built and installed, never the data in .gatewright/
-	rm -rf dist .bin console/generated console/node_modules local/dev/node_modules infra/node_modules internal/conformance/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
+	rm -rf dist .bin console/generated console/node_modules local/dev/node_modules infra/node_modules internal/conformance/node_modules internal/corpus/node_modules $(OPENAPI)/node_modules $(OPENAPI)/*client/dist
 
 # Go knows best what is up to date, so it is always asked. It is silent while it compiles, which is told before; in a terminal the packages are counted.
 $(PRODUCT): SHELL := bash
@@ -575,6 +583,11 @@ $(OPENAPI_TOOLS): $(OPENAPI)/package-lock.json
 $(CONFORMANCE): internal/conformance/package-lock.json
 	$(asks_npm)
 	npm ci --prefix internal/conformance --no-audit --no-fund --engine-strict=false --loglevel=error
+	@touch $@
+
+$(CORPUS): internal/corpus/package-lock.json
+	$(asks_npm)
+	npm ci --prefix internal/corpus --no-audit --no-fund --ignore-scripts
 	@touch $@
 
 $(CONSOLE_MODULES): console/package-lock.json
