@@ -1,7 +1,7 @@
-# `make` alone lists the targets. `make run` needs Go and make. Tests and the console also need Node with npm. lint-infra, docs-weights and
-# the emulators of AWS need Python, and race needs a C compiler. make installs everything else into .bin/ and node_modules/. .ci/run runs
-# check, vuln, test-guards, test-console, image, package, and the suites on processes, on one server and on emulators (test-lambda,
-# test-server, test-ministack, test-localstack, test-update, test-upgrade).
+# `make` alone lists the targets. `make run` needs Go and make. Tests and the console also need Node with npm. lint-infra, docs-weights,
+# a test of request validation and the emulators of AWS need Python, and race needs a C compiler. make installs everything else into .bin/
+# and node_modules/. .ci/run runs check, vuln, test-guards, test-console, image, package, and the suites on processes, on one server and
+# on emulators (test-lambda, test-server, test-ministack, test-localstack, test-update, test-upgrade).
 
 GOLANGCI_LINT := .bin/golangci-lint-v2.12.0
 GOVULNCHECK   := .bin/govulncheck-v1.9.0
@@ -17,6 +17,8 @@ OPENAPI       := internal/openapi
 OPENAPI_TOOLS := $(OPENAPI)/node_modules/.package-lock.json
 # The public conformance suite of MCP, with the Node that it needs: 240 MB, which make run has no use for.
 CONFORMANCE   := internal/conformance/node_modules/.package-lock.json
+# The validator in Python that request validation is compared with. Without Python the test is skipped, except in continuous integration.
+VALIDATOR     := .bin/validationpeer/installed
 
 # The public OpenAPI descriptions of make corpus: 430 MB, which nothing else needs.
 CORPUS        := internal/corpus/node_modules/.package-lock.json
@@ -148,7 +150,7 @@ run-lambda: $(NODE_MODULES) $(BOOTSTRAPS) $(EMULATORS) $(PRODUCT) ## start the p
 	@GATEWRIGHT_FUNCTIONS=dist/$(HOST) exec $(PRODUCT)
 
 # No go test here runs vet, because make lint does. vet type-checks again what the build has already checked.
-test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(PRODUCT)) ## run every test of the product that needs no emulator of AWS; PKG=variables or PKG=./shared/resource/keys: only the tests of one group or folder
+test: $(NODE_MODULES) $(if $(PKG),,$(CONFORMANCE) $(VALIDATOR) $(PRODUCT)) ## run every test of the product that needs no emulator of AWS; PKG=variables or PKG=./shared/resource/keys: only the tests of one group or folder
 	$(if $(GROUP),$(INFRA_OF_GROUP) & infra=$$!; GATEWRIGHT_TEST_GROUP=$(GROUP) ,$(if $(PKG),,packages=$$(go list ./...) && ))go test -vet=off $(STRIPPED) -p=$(PACKAGES_AT_ONCE) -timeout=20m $(TESTED)$(if $(GROUP), && wait $$infra || { wait $$infra; exit 1; })
 
 test-tools: $(NODE_MODULES) $(CONSOLE_MODULES) ## run the tests of contributors' tools: add a group, plant defects, measure, bundle, package and release (part of check)
@@ -160,13 +162,13 @@ corpus: $(NODE_MODULES) $(CORPUS) ## import, build and call 2,700 public OpenAPI
 	nice go test -vet=off -count=1 -timeout=2h -v -run='WholeCorpus|SampleIsChosen' ./internal/corpus -corpus $(if $(UPDATE),-update)
 
 # It runs the tests in files that play simulations, and no other tests of their packages.
-simulations: ## play eight times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
+simulations: $(VALIDATOR) ## play eight times as many seeds of every simulation as make test does (GATEWRIGHT_SIMULATIONS=40: forty times)
 	@files=$$(grep -rlE --include='*_test.go' '(simulations\.Runs|\b(Simulate|Explore))\(' client functions internal local shared); \
 		tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | paste -sd'|' -); set -x; \
 		GATEWRIGHT_SIMULATIONS=$(or $(GATEWRIGHT_SIMULATIONS),8) go test -vet=off -timeout=60m -run="^($$tests)$$" $$(dirname $$files | sort -u | sed 's|^|./|')
 
 # This is not a part of check: it runs tests of `test` again, one for each defect.
-test-guards: $(NODE_MODULES) $(CONFORMANCE) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that its test fails
+test-guards: $(NODE_MODULES) $(CONFORMANCE) $(VALIDATOR) $(CONSOLE_MODULES) ## plant each known defect, one at a time, and check that its test fails
 	go test -vet=off -count=1 -timeout=120m -run=TestPlantedDefectsAreCaught ./internal/planted -planted
 
 attack: $(PRODUCT) ## attack a product started for it, and print what was tried and what came of it (part of make test)
@@ -604,3 +606,7 @@ $(CFN_LINT): infra/requirements.txt
 	python3 -m venv .bin/python
 	.bin/python/bin/python -m pip install --quiet --disable-pip-version-check -r infra/requirements.txt
 	@touch $@
+
+$(VALIDATOR): internal/validationpeer/requirements.txt
+	@if ! python3 -c 'import ensurepip' 2>/dev/null; then echo "make: without Python (python3-venv), request validation is not compared with another validator" >&2; exit 0; fi; \
+		set -ex; python3 -m venv $(@D); $(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<; touch $@

@@ -227,8 +227,9 @@ func (r *request) label(format string, args ...any) {
 
 // damages change a text with escapes. %s is the text.
 var damages = []string{
-	"", "%s%%", "%s%%zz", "%%ff%s", "%s%%C3%%A9", "%%20%s", "%s%%20", "+%s", "%s,", ",%s", "%s,%s", "%s=", "=%s", "%s;", ".%s", ";%s",
-	"%s.", "%s%%2C1", "%s%%00", "%s|", "[%s]", "%s%%2F", "%s%%EF%%BB%%BF", "%s1", "%s=1", "%s%%E0%%A0", "\"%s\"", "%s%%26",
+	"", "%s%%", "%s%%zz", "%%ff%s", "%s%%C3%%A9", "%%20%s", "%s%%20", "+%s", "%s,", ",%s", "%s,%s", "%s=", "=%s", "%s;",
+	".%s", ";%s", "%s.", "%s%%2C1", "%s%%00", "%s|", "[%s]", "%s%%2F", "%s%%EF%%BB%%BF",
+	"%s1", "%s=1", "%s%%E0%%A0", "\"%s\"", "%s%%26",
 }
 
 // damage changes a text.
@@ -380,7 +381,8 @@ func (r *request) changeBody(random *rand.Rand) {
 		text = strings.Replace(text, `"`, "\"\xff", 1)
 	case 6:
 		at := random.IntN(len(text) + 1)
-		text = text[:at] + pick(random, []string{`\ud800`, `\ud83d\ude00`, `\u0000`, `\x`, "\xe9", "'", "/**/", "\x01"}) + text[at:]
+		other := pick(random, []string{`\ud800`, `\ud83d\ude00`, `\u0000`, `\x`, "\xe9", "'", "/**/", "\x01"})
+		text = text[:at] + other + text[at:]
 	case 7:
 		text = strings.Repeat("[", 200) + text + strings.Repeat("]", 200)
 	case 8:

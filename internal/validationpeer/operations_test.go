@@ -88,7 +88,7 @@ func readOperations(t *testing.T) []*operation {
 		decode(t, raw, &document)
 		var tree any
 		decode(t, raw, &tree)
-		shared := newPool(tree)
+		shared := newPool(t, tree)
 		for _, template := range slices.Sorted(maps.Keys(document.Paths)) {
 			item := document.Paths[template]
 			for _, method := range slices.Sorted(maps.Keys(item)) {

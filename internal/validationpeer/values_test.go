@@ -5,9 +5,11 @@ import (
 	"maps"
 	"math/big"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // pool has values that are near the bounds of a description's schemas.
@@ -17,33 +19,22 @@ type pool struct {
 	names   []string
 }
 
-// spellings are numbers that parsers read differently, or that few of them can read.
-var spellings = []rawText{
-	"0", "-0", "1.0", "2.50", "1e2", "1E+0", "10e-1", "5e-1", "01", "+1", "1.", ".5", "-", "0x10", "1_000", "1e400", "-1e400",
-	"1e-400", "9007199254740993", "2147483648", "-2147483649", "9223372036854775808", "-9223372036854775809", "1.5",
-	"1.0000000000000000001", "NaN", "Infinity", "1e99999999999", "0e99999999999", "٣", "1,5", " 1", "1 ", "0.1", "0.3",
-	"1000000000000000000000000000000000000000000000000000000000000000000000000",
-}
-
-// specials are texts that are near the border of a format, or have another meaning in some style.
-var specials = []string{
-	"", " ", "null", "true", "false", "TRUE", "True", "yes", "0", "1", "-1", "é", "e\u0301", "😀", "😀😀", "a\x00b", "\u2028",
-	"a\nb", "\x7f", `"`, `\`, "%", "%41", "a,b", "a|b", "a;b", "a=b", "a&b", "a.b", "+", "..", "a/b", "[1]", "{}", "#", "?",
-	"2023-02-29", "2024-02-30", "2024-2-9", "20240229", "0000-01-01", "2024-02-29 ", "2024-02-29T23:59:59Z",
-	"2024-02-29 23:59:59Z", "2024-02-29T23:59:59", "2024-02-29T24:00:00Z", "2016-12-31T23:59:60Z", "2024-02-29t23:59:59z",
-	"2024-02-29T23:59:59+25:00", "2024-02-29T23:59:59.Z", "2023-02-29T00:00:00Z", "2024-01-01T00:00:60Z",
-	"0B0A4D5E-6F0A-4B8C-9D1E-2F3A4B5C6D7E", "{0b0a4d5e-6f0a-4b8c-9d1e-2f3a4b5c6d7e}", "0b0a4d5e6f0a4b8c9d1e2f3a4b5c6d7e",
-	"0b0a4d5e-6f0a-4b8c-9d1e-2f3a4b5c6d7", "00000000-0000-0000-0000-000000000000", "1.2.3", "256.1.1.1", "01.2.3.4",
-	"1.2.3.4 ", "::", "::1%eth0", "1::2::3", "::ffff:1.2.3.4", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7", "a_b", "-a", "a.", "a..b",
-	"xn--a", strings.Repeat("a", 64) + ".test", "a", "//a", "http://[::1]/", "http://a b", "urn:x:y", "http://é", "http://a/%zz",
-	"mailto:a", "23:59:60Z", "12:00:00", "24:00:00Z", "12:00:00+01:00", "12:00Z", "P", "P1W", "P1Y2W", "PT", "P1D", "PT1H30M",
-	"1D", "PT1.5S", "/~2", "/", "a@b", "@", "a b@c.d", `"a b"@c.d`, "a@b@c", ".a@c.d", "YQ", "YQ==", "YQ=", "Y*==", "YQ==\n",
-	"_-8=", "Cat", "Dog", "pup", "abc1", "abcd", "1234", "12345", "1234567", "X-1", "K-", "loud",
-}
-
-// newPool collects the values of a description.
-func newPool(document any) *pool {
-	p := &pool{numbers: slices.Clone(spellings), texts: slices.Clone(specials), names: []string{"extra", "x-a", "x-", "", "__proto__"}}
+// newPool collects the values of a description, and those of testdata/values.json: numbers that parsers read
+// differently, and texts that are near the border of a format or have a meaning in some style.
+func newPool(t *testing.T, document any) *pool {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/values.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var special struct {
+		Numbers []rawText
+		Texts   []string
+	}
+	decode(t, raw, &special)
+	p := &pool{
+		numbers: special.Numbers, texts: special.Texts, names: []string{"extra", "x-a", "x-", "", "__proto__"},
+	}
 	p.collect(document, "")
 	for _, list := range []*[]string{&p.texts, &p.names} {
 		slices.Sort(*list)
@@ -142,7 +133,8 @@ func (p *pool) mutate(r *rand.Rand, value any, isJSON bool) (changed any, label 
 	case 1:
 		return map[string]any{}, " = {}"
 	case 2:
-		return []any{p.scalar(r)}, " = list"
+		item := p.scalar(r)
+		return []any{item}, " = [" + encodeJSON(item) + "]"
 	}
 	var other any
 	_, isNumber := value.(json.Number)
@@ -161,7 +153,8 @@ func (p *pool) mutate(r *rand.Rand, value any, isJSON bool) (changed any, label 
 // resize changes the number of items.
 func (p *pool) resize(r *rand.Rand, list []any) (changed any, label string) {
 	if len(list) == 0 {
-		return []any{p.scalar(r)}, " adds an item"
+		item := p.scalar(r)
+		return []any{item}, " with the item " + encodeJSON(item)
 	}
 	i := r.IntN(len(list))
 	switch r.IntN(4) {
@@ -170,7 +163,8 @@ func (p *pool) resize(r *rand.Rand, list []any) (changed any, label string) {
 	case 1:
 		return append(slices.Clone(list), list[i]), " has an item twice"
 	case 2:
-		return append(slices.Clone(list), p.scalar(r)), " adds an item"
+		item := p.scalar(r)
+		return append(slices.Clone(list), item), " with the item " + encodeJSON(item)
 	}
 	return slices.Concat(list, list, list), " has all items thrice"
 }

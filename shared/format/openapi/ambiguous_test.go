@@ -23,12 +23,15 @@ func TestMalformedMediaTypesAreRefused(t *testing.T) {
 func TestDeepObjectsAreNotSentTwice(t *testing.T) {
 	t.Parallel()
 	const object = `{"type":"object","properties":{"a":{"type":"integer"}}}`
-	q := compile(t, "", `{"parameters":[{"in":"query","name":"d","style":"deepObject","explode":true,"schema":`+object+`}],
-		"body":{"content":[{"type":"application/x-www-form-urlencoded","encoding":{"d":{"style":"deepObject","explode":true}},
+	q := compile(t, "", `{"parameters":[
+		{"in":"query","name":"d","style":"deepObject","explode":true,"schema":`+object+`}],
+		"body":{"content":[{"type":"application/x-www-form-urlencoded",
+		"encoding":{"d":{"style":"deepObject","explode":true}},
 		"schema":{"type":"object","properties":{"d":`+object+`}}}]}}`)
 	const refused = " /d: must have names of properties in brackets, such as d[name]"
 	for pairs, wants := range map[string]bool{
-		"d[a]=1": false, "": false, "d[a]=x&d={%22a%22:1}": true, "d={%22a%22:x}&d[a]=1": true, "d={%22a%22:1}": true, "d=": true,
+		"d[a]=1": false, "": false, "d[a]=x&d={%22a%22:1}": true, "d={%22a%22:x}&d[a]=1": true,
+		"d={%22a%22:1}": true, "d=": true,
 	} {
 		var query, body Report
 		q.CheckQuery(&query, pairs)
@@ -66,12 +69,40 @@ func TestItemsOfFormsCanLookLikeJSON(t *testing.T) {
 		{part("texts", `{"a":1234567}`), "body /texts/0: must have at most 9 characters"},
 		{part("numbers", "[1]") + part("numbers", "[2]"), ""},
 		{part("numbers", "[[1]]"), ""},
-		{part("numbers", "[x"), "body /numbers: must be valid JSON: it must be JSON, and has a syntax error here (at /0)"},
+		{
+			part("numbers", "[x"),
+			"body /numbers: must be valid JSON: it must be JSON, and has a syntax error here (at /0)",
+		},
 	} {
 		var r Report
 		q.CheckBody(&r, "multipart/form-data; boundary=b", []byte(tt.form+"--b--\r\n"))
 		if got := r.text(); got != tt.want {
 			t.Errorf("CheckBody(%q) = %q, want %q", tt.form, got, tt.want)
+		}
+	}
+}
+
+// TestCommasOfFormsCanBeEscaped checks lists that a form has as one text. Most clients escape the commas between items.
+func TestCommasOfFormsCanBeEscaped(t *testing.T) {
+	t.Parallel()
+	q := compile(t, "", `{"body":{"content":[{"type":"application/x-www-form-urlencoded",
+		"encoding":{"ids":{"style":"form"},"color":{"style":"form"}},
+		"schema":{"type":"object","properties":{"ids":{"type":"array","items":{"type":"integer"},"maxItems":3},
+		"color":{"type":"object","properties":{"R":{"type":"integer"}},"additionalProperties":false}}}}]}}`)
+	for form, want := range map[string]string{
+		"ids=1,2&color=R,1":     "",
+		"ids=1%2C2&color=R%2C1": "",
+		"ids=1%2C2%2C3%2C4":     "body /ids/0: must be an integer, not a string",
+		"ids=1,2%2C3":           "",
+		"ids=1%2Cx":             "body /ids/0: must be an integer, not a string",
+		"ids=1%2C2&color=R%2Cx": "body /color/R: must be an integer, not a string\n" +
+			"body /ids/0: must be an integer, not a string",
+		"color=R%2C1%2CG%2C2&ids=": "body /color/G: must not be sent: there is no such property",
+	} {
+		var r Report
+		q.CheckBody(&r, "application/x-www-form-urlencoded", []byte(form))
+		if got := r.text(); got != want {
+			t.Errorf("CheckBody(%s) = %q, want %q", form, got, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/format/project"
@@ -33,18 +34,28 @@ func (c *content) checkForm(r *Report, in, raw string) {
 			}
 		}
 	}
+	escaped := map[string]part{} // the other readings of properties
 	for _, name := range sent.names {
 		if used[name] {
 			continue
 		}
-		member, detail := c.formPart(r, name, sent.values[name])
+		members, detail := c.formParts(r, name, sent.values[name])
 		if detail != "" {
 			r.add(in, schema.Pointer(name), detail)
 			return
 		}
-		object[name] = member
+		object[name] = members[0]
+		if len(members) > 1 {
+			escaped[name] = members[len(members)-1]
+		}
 	}
-	r.validateAny(c.schema, c.target.readings(r.remainingWork(), part{members: object}), in, "")
+	all := []part{{members: object}}
+	if len(escaped) > 0 {
+		other := maps.Clone(object)
+		maps.Copy(other, escaped)
+		all = append(all, part{members: other})
+	}
+	r.validateAny(c.schema, c.target.readings(r.remainingWork(), all...), in, "")
 }
 
 // addDeepProperty adds a property in the style deepObject to the object. It returns false after a violation.
@@ -96,28 +107,27 @@ func (p *parameter) addNamedProperties(r *Report, in string, object map[string]p
 	return true
 }
 
-// formPart returns the part of a field of a form. detail says what is wrong, or is "".
-func (c *content) formPart(r *Report, name string, values []string) (p part, detail string) {
+// formParts returns the parts that a field of a form can stand for. A list in one text can have other items if its
+// commas are escaped. detail says what is wrong, or is "".
+func (c *content) formParts(r *Report, name string, values []string) (parts []part, detail string) {
 	decoded, ok := decodeAll(values, decodeQuery)
 	if !ok {
-		return part{}, malformedEscape
+		return nil, malformedEscape
 	}
 	t, e := c.target.property(name, r.remainingWork()), c.encoding[name]
 	switch {
 	case e != nil && e.Style != "" && !e.Explode && len(values) == 1 && !t.allowsText():
 		p := &parameter{Parameter: project.Parameter{Name: name, Style: e.Style}, target: t}
-		parts, detail := p.valueParts(values, decoded, decodeQuery)
-		if detail != "" {
-			return part{}, detail
-		}
-		return parts[0], ""
+		return p.valueParts(values, decoded, decodeQuery)
 	case e != nil && e.Style == "" && isJSON(e.ContentType), t.allowsObject() && !t.allowsText():
-		return jsonParts(t, decoded)
+		p, detail := jsonParts(t, decoded)
+		return []part{p}, detail
 	}
-	if p, ok = repeated(t, decoded); !ok {
-		return part{}, sentTwice
+	p, ok := repeated(t, decoded)
+	if !ok {
+		return nil, sentTwice
 	}
-	return p, ""
+	return []part{p}, ""
 }
 
 // jsonParts returns the part of a field that is JSON. If it was sent several times, each is an item of a list.
