@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/gatewright/gatewright/shared/format/project"
@@ -15,8 +16,10 @@ import (
 type content struct {
 	mediaType string
 	schema    *schema.Schema
-	target    *target
-	encoding  map[string]*encoding
+	// target returns the target of the schema. It computes the target for the first request, because bodies in JSON need
+	// none, and large schemas have large targets.
+	target   func() *target
+	encoding map[string]*encoding
 }
 
 // encoding is the compiled description of a property of a form.
@@ -32,7 +35,7 @@ func compileContent(d *schema.Definitions, m project.MediaType) (*content, error
 		if c.schema, err = d.Compile(m.Schema); err != nil {
 			return nil, fmt.Errorf("media type %q: %w", m.Type, err)
 		}
-		c.target = newTarget(c.schema.Shape(), targetLevels)
+		c.target = sync.OnceValue(func() *target { return newTarget(c.schema.Shape(), targetLevels) })
 	}
 	for name, e := range m.Encoding {
 		if c.encoding == nil {
@@ -138,7 +141,7 @@ func (c *content) check(r *Report, mediaType string, parameters map[string]strin
 	case !utf8.Valid(body) && parameters["charset"] == "":
 		r.add(InBody, "", "must be UTF-8 text")
 	default:
-		r.validateAny(c.schema, c.target.readings(r.remainingWork(), textPart(string(body))), InBody, "")
+		r.validateAny(c.schema, c.target().readings(r.remainingWork(), textPart(string(body))), InBody, "")
 	}
 }
 
@@ -157,7 +160,7 @@ func (c *content) checkQuery(r *Report, raw string) {
 		return
 	}
 	if !isJSON(c.mediaType) {
-		r.validateAny(c.schema, c.target.readings(r.remainingWork(), textPart(text)), InQuery, "")
+		r.validateAny(c.schema, c.target().readings(r.remainingWork(), textPart(text)), InQuery, "")
 		return
 	}
 	value, violation := schema.Decode([]byte(text))

@@ -21,7 +21,7 @@ func (c *content) checkForm(r *Report, in, raw string) {
 	for name, e := range c.encoding {
 		p := &parameter{
 			Parameter: project.Parameter{Name: name, Style: e.Style, Explode: e.Explode},
-			target:    c.target.property(name, r.remainingWork()), pointer: schema.Pointer(name),
+			target:    c.target().property(name, r.remainingWork()), pointer: schema.Pointer(name),
 		}
 		switch {
 		case e.Style == project.StyleDeep:
@@ -55,7 +55,7 @@ func (c *content) checkForm(r *Report, in, raw string) {
 		maps.Copy(other, escaped)
 		all = append(all, part{members: other})
 	}
-	r.validateAny(c.schema, c.target.readings(r.remainingWork(), all...), in, "")
+	r.validateAny(c.schema, c.target().readings(r.remainingWork(), all...), in, "")
 }
 
 // addDeepProperty adds a property in the style deepObject to the object. It returns false after a violation.
@@ -114,7 +114,7 @@ func (c *content) formParts(r *Report, name string, values []string) (parts []pa
 	if !ok {
 		return nil, malformedEscape
 	}
-	t, e := c.target.property(name, r.remainingWork()), c.encoding[name]
+	t, e := c.target().property(name, r.remainingWork()), c.encoding[name]
 	switch {
 	case e != nil && e.Style != "" && !e.Explode && len(values) == 1 && !t.allowsText():
 		p := &parameter{Parameter: project.Parameter{Name: name, Style: e.Style}, target: t}

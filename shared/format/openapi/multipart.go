@@ -61,7 +61,7 @@ func (c *content) checkMultipart(r *Report, boundary string, body []byte) {
 	}
 	object := make(map[string]part, len(names))
 	for _, name := range names {
-		t := c.target.property(name, r.remainingWork())
+		t := c.target().property(name, r.remainingWork())
 		all := parts[name]
 		isList := all[0].list != nil || all[0].decoded != nil && isArray(*all[0].decoded)
 		switch {
@@ -77,7 +77,7 @@ func (c *content) checkMultipart(r *Report, boundary string, body []byte) {
 			object[name] = all[0]
 		}
 	}
-	r.validateAny(c.schema, c.target.readings(r.remainingWork(), part{members: object}), InBody, "")
+	r.validateAny(c.schema, c.target().readings(r.remainingWork(), part{members: object}), InBody, "")
 }
 
 func isArray(value any) bool {
@@ -93,7 +93,7 @@ func (c *content) multipartPart(r *Report, name string, raw *multipart.Part, tex
 	if header != "" && err != nil {
 		return part{}, "must have a valid Content-Type"
 	}
-	t, e := c.target.property(name, r.remainingWork()), c.encoding[name]
+	t, e := c.target().property(name, r.remainingWork()), c.encoding[name]
 	if e != nil {
 		for _, h := range e.headers {
 			h.checkPartHeader(r, http.Header(raw.Header), name)

@@ -53,7 +53,7 @@ const (
 	maxOptionBytes   = 64 << 10
 	maxOptionValues  = 2_000
 	maxAddressBytes  = 16 << 10
-	maxArtifactBytes = 8 * mib
+	maxArtifactBytes = 24 * mib
 
 	maxSecurityChecks = 100_000
 	// maxInbound is the maximum number of inbound policies of a route, as in schemas/route.json.

@@ -124,9 +124,9 @@ func budgetCases() []budgetCase {
 			routeFiles(`{"rewritePattern": "https://a/` + strings.Repeat("${env.V}", 3) + `"}`), options + "/rewritePattern",
 		},
 		{
-			"artifact", "bytes", pathsOf(list(200, `"/%d": `+operation(`{"a": "`+strings.Repeat("a", 60_000)+`"}`, ""))),
-			pathsOf(list(100, `"/%d": `+operation(`{"a": "`+strings.Repeat("a", 60_000)+`"}`, ""))),
-			"/paths/~1139/get/x-gateway-route",
+			"artifact", "bytes", pathsOf(list(450, `"/%d": `+operation(`{"a": "`+strings.Repeat("a", 60_000)+`"}`, ""))),
+			pathsOf(list(400, `"/%d": `+operation(`{"a": "`+strings.Repeat("a", 60_000)+`"}`, ""))),
+			"/paths/~1417/get/x-gateway-route",
 		},
 		{
 			"operations", "15,001 operations",

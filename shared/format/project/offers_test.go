@@ -194,8 +194,8 @@ func TestNothingIsOfferedBeyondArtifactBudget(t *testing.T) {
 		operations int
 		want       []string
 	}{
-		{100, []string{"/paths/~1last/get/parameters/0/schema"}},
-		{150, []string{"/paths/~1138/get"}},
+		{400, []string{"/paths/~1last/get/parameters/0/schema"}},
+		{450, []string{"/paths/~1415/get"}},
 	} {
 		paths := list(tt.operations, `"/%d": `+strings.Replace(offeredPath(`"operationId": "oNUMBER", "description": "`+
 			strings.Repeat("a", 60_000)+`", `, ""), "NUMBER", "%[1]d", 1))

@@ -23,7 +23,9 @@ type Definitions struct {
 	mu       sync.Mutex // guards the fields below
 	compiler *jsonschema.Compiler
 	// schemas counts the schemas that were compiled. Each has a URL of its own.
-	schemas  int
+	schemas int
+	// bySource has the compiled schemas of at most maxSharedBytes by their text: many parameters have the same schema.
+	bySource map[string]*jsonschema.Schema
 	patterns map[string]jsonschema.Regexp
 	// checked are the schemas that have no cycles.
 	checked map[*jsonschema.Schema]bool
@@ -37,7 +39,9 @@ const (
 
 // NewDefinitions returns definitions. It does not read them, so that it reports no mistakes in them: Compile does.
 func NewDefinitions(raw map[string]json.RawMessage) *Definitions {
-	return &Definitions{raw: raw, patterns: map[string]jsonschema.Regexp{}}
+	return &Definitions{
+		raw: raw, bySource: map[string]*jsonschema.Schema{}, patterns: map[string]jsonschema.Regexp{},
+	}
 }
 
 // Compile compiles a schema. A reference {"$ref": "#/$defs/NAME"} is to the schema's own definition with this name, or
@@ -46,6 +50,9 @@ func NewDefinitions(raw map[string]json.RawMessage) *Definitions {
 func (d *Definitions) Compile(raw json.RawMessage) (*Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if known := d.bySource[string(raw)]; known != nil {
+		return &Schema{known}, nil
+	}
 	if d.compiler == nil {
 		d.compiler, d.checked = d.newCompiler(), map[*jsonschema.Schema]bool{}
 	}
@@ -54,8 +61,14 @@ func (d *Definitions) Compile(raw json.RawMessage) (*Schema, error) {
 		d.compiler = nil // it can have kept parts of schemas that it has not finished
 		return nil, err
 	}
+	if len(raw) <= maxSharedBytes {
+		d.bySource[string(raw)] = root
+	}
 	return &Schema{root}, nil
 }
+
+// maxSharedBytes is the maximum size of a schema that is compiled once for all places that have the same text.
+const maxSharedBytes = 1 << 10
 
 func (d *Definitions) compile(raw json.RawMessage) (*jsonschema.Schema, error) {
 	tree, err := d.prepare(raw)
