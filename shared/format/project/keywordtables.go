@@ -129,7 +129,7 @@ func securityKeywords() []KeywordGroup {
 			"scopes in `security`"),
 		group("OAuth Flow", Version32, "deviceAuthorizationUrl", "readers", ""),
 		group("Security Requirement", allVersions, "{scheme}", "security", "with its scopes"),
-		group("Discriminator", allVersions, "propertyName mapping", "tools", ""),
+		group("Discriminator", allVersions, "propertyName mapping", "requests,responses,tools", ""),
 		group("Discriminator", Version32, "defaultMapping", "tools", "other subtypes are then not offered"),
 		group("XML", allVersions, "name namespace prefix attribute wrapped", "readers", "the build warns at the schema of a "+
 			"body in XML, which is not checked"),
@@ -160,8 +160,9 @@ func assertions() []KeywordGroup {
 // otherSchemaKeywords returns the keywords of schemas that restrict no values themselves.
 func otherSchemaKeywords() []KeywordGroup {
 	return []KeywordGroup{
-		group(SchemaKeywords, allVersions, "discriminator", "tools,warning", "tools offer the subtypes. The build warns "+
-			"where values are checked with the base type only, because it lists no `oneOf` or `anyOf`"),
+		group(SchemaKeywords, allVersions, "discriminator", "requests,responses,tools,warning", "a value is also checked "+
+			"with the subtype that the mapping names, and tools offer the subtypes. The build warns about subtypes without "+
+			"a mapping"),
 		group(SchemaKeywords, allVersions, "title description default deprecated", "passed on", ""),
 		group(SchemaKeywords, since31, "examples contentMediaType", "passed on", ""),
 		group(SchemaKeywords, since31, "contentSchema", "warning", "texts are not read as documents"),

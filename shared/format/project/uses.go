@@ -218,7 +218,7 @@ func typesOf(schema place) []string {
 	return out
 }
 
-// checkDiscriminator warns about a discriminator whose subtypes are not checked.
+// checkDiscriminator warns about a discriminator whose subtypes are not checked, because it has no mapping.
 func (u *useChecker) checkDiscriminator(p usedPart, schema map[string]any) {
 	discriminator, _ := schema["discriminator"].(map[string]any)
 	if discriminator == nil || !p.use.validated || p.use.isPart || schema["oneOf"] != nil || schema["anyOf"] != nil {
@@ -229,9 +229,9 @@ func (u *useChecker) checkDiscriminator(p usedPart, schema map[string]any) {
 		u.c.readExtensions()
 	}
 	mapping, _ := discriminator["mapping"].(map[string]any)
-	if len(mapping) == 0 && len(u.c.extensions[identity(schema)]) == 0 {
+	if len(mapping) > 0 || len(u.c.extensions[identity(schema)]) == 0 {
 		return
 	}
-	u.warn(p.place, "discriminator", "Values are checked with this schema, and not with the subtypes that the "+
-		"discriminator selects. List the subtypes in oneOf, in a schema of its own that the bodies refer to.")
+	u.warn(p.place, "discriminator", "Values are checked with this schema, and not with the subtypes that extend it. Add a "+
+		"mapping with the names of the subtypes.")
 }
