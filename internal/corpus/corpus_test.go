@@ -153,7 +153,7 @@ func writeReport(r checked) error {
 		return err
 	}
 	for _, refusal := range r.Refusals {
-		_, writeErr := fmt.Fprintf(f, "%s\t%s\t%s\n", refusal, refusal.Example, refusal.Message)
+		_, writeErr := fmt.Fprintf(f, "%s\t%s\t%s\n", refusal, refusal.Example, strings.ReplaceAll(refusal.Message, "\n", " "))
 		err = errors.Join(err, writeErr)
 	}
 	_, writeErr := fmt.Fprintf(f, "%s\tdone\t%d\t%s\n", r.name, r.Routes, r.elapsed.Round(time.Millisecond))

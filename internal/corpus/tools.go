@@ -21,7 +21,7 @@ const (
 	serversFile = "config/tools.oas.json"
 	serverPath  = "/gatewright-corpus-tools"
 	// toolsAtOnce is the number of operations that one server offers.
-	toolsAtOnce = 500
+	toolsAtOnce = 400
 	// fewTools is the number of operations from which on they are not divided further.
 	fewTools = 20
 	// maxBuilds is the maximum number of builds without the operations that the build before has refused.

@@ -31,6 +31,16 @@ func listPart(texts []string) part {
 	return p
 }
 
+// isIndexed reports whether the names of the properties are 0, 1, 2 and so on: items of a list in the style deepObject.
+func (p part) isIndexed() bool {
+	for i := range len(p.members) {
+		if _, exists := p.members[strconv.Itoa(i)]; !exists {
+			return false
+		}
+	}
+	return true
+}
+
 // target is the shape of a value and, for some levels, of its items and properties.
 type target struct {
 	shape *schema.Shape
@@ -117,6 +127,10 @@ func (t *target) allowsText() bool {
 	return false
 }
 
+// allowsOnlyJSON reports whether the schema expects values that no style can express within lists and objects, so that
+// clients send them as JSON.
+func (t *target) allowsOnlyJSON() bool { return (t.allowsList() || t.allowsObject()) && !t.allowsText() }
+
 // readings returns the values that parts can stand for, the most likely first. A text that is a number can also be a
 // string, if the schema allows both.
 func (t *target) readings(work *schema.Work, parts ...part) []any {
@@ -154,12 +168,23 @@ func (c *converter) convert(t *target, p part) any {
 			list[i] = c.convert(item, element)
 		}
 		return list
+	case p.members != nil && t.allowsList() && !t.allowsObject() && p.isIndexed():
+		list := make([]any, len(p.members))
+		for i := range list {
+			list[i] = c.convert(t.item(i, c.work), p.members[strconv.Itoa(i)])
+		}
+		return list
 	case p.members != nil:
 		object := make(map[string]any, len(p.members))
 		for name, member := range p.members {
 			object[name] = c.convert(t.property(name, c.work), member)
 		}
 		return object
+	}
+	if t.allowsOnlyJSON() && p.text != "" && (p.text[0] == '{' || p.text[0] == '[') {
+		if value, violation := schema.Decode([]byte(p.text)); violation == nil && c.work.Spend(len(p.text)/64) {
+			return value
+		}
 	}
 	value := convertText(t.shape, p.text)
 	if _, isText := value.(string); !isText && t.shape.Allows("string") {

@@ -1,0 +1,33 @@
+package openapi
+
+import "testing"
+
+// TestNestedValuesOfQueries checks lists and objects within lists and objects, whose form OpenAPI does not define: items
+// with numbers in brackets in the style deepObject, and JSON in other styles. MCP tools send both.
+func TestNestedValuesOfQueries(t *testing.T) {
+	t.Parallel()
+	q := compile(t, "", `{"parameters":[
+		{"in":"query","name":"filter","style":"deepObject","explode":true,"schema":{"type":"object","properties":{
+			"ids":{"type":"array","items":{"type":"integer"}},
+			"pairs":{"type":"array","items":{"type":"object","required":["a"],"properties":{"a":{"type":"boolean"}}}}}}},
+		{"in":"query","name":"list","style":"form","explode":true,"schema":{"type":"array","items":{
+			"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}}}}]}`)
+	for _, tt := range []struct{ query, want string }{
+		{"filter[ids][0]=1&filter[ids][1]=2", ""},
+		{"filter[ids][0]=1&filter[ids][1]=x", "query /filter/ids/1: must be an integer, not a string"},
+		{"filter[ids][1]=1&filter[ids][2]=2", "query /filter/ids: must be an array, not an object"},
+		{"filter[ids][]=1&filter[ids][]=2", ""},
+		{"filter[pairs][0][a]=true", ""},
+		{"filter[pairs][0][a]=1", "query /filter/pairs/0/a: must be a boolean, not a string"},
+		{"list=%7B%22a%22:1%7D&list=%7B%22a%22:2%7D", ""},
+		{"list=%7B%22a%22:%22x%22%7D", "query /list/0/a: must be an integer, not a string"},
+		{"list=%7B%22a%22", "query /list/0: must be an object, not a string"},
+		{"list=a", "query /list/0: must be an object, not a string"},
+	} {
+		var r Report
+		q.CheckQuery(&r, tt.query)
+		if got := r.text(); got != tt.want {
+			t.Errorf("CheckQuery(%q) = %q, want %q", tt.query, got, tt.want)
+		}
+	}
+}
