@@ -51,7 +51,7 @@ const (
 const (
 	maxOperations    = 15_000
 	maxOptionBytes   = 64 << 10
-	maxOptionValues  = 2_000
+	maxOptionValues  = 2_500 // an MCP server lists up to 500 operations, with four values each
 	maxAddressBytes  = 16 << 10
 	maxArtifactBytes = 24 * mib
 

@@ -94,7 +94,7 @@ func budgetCases() []budgetCase {
 		},
 		{"number", "65 characters", extension(strings.Repeat("1", 65)), extension(strings.Repeat("1", 64)), "/x-a"},
 		{
-			"option values", "2,001 values", routeFiles(`{"a": [` + list(1_999, "0") + `]}`),
+			"option values", "2,501 values", routeFiles(`{"a": [` + list(2_499, "0") + `]}`),
 			routeFiles(`{"a": [` + list(1_998, "0") + `]}`), options,
 		},
 		{
