@@ -18,8 +18,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// configFolder is the folder of the project in which the folder of the description is copied: relative references from
-// the description and from the other files lead to the same files there.
+// configFolder is the folder of the project to which the files of the description's folder are copied. Relative references
+// lead to the same files there.
 const configFolder = "config"
 
 // maxFileNotes is the maximum number of notes about files that are not copied.
@@ -82,15 +82,15 @@ func (s *sourceFiles) file(name string) (*sourceFile, error) {
 	}
 	s.read[name] = nil
 	if s.folder == nil || !project.IsReferable(name) {
-		return nil, nil //nolint:nilnil // there is no such file
+		return nil, nil
 	}
 	f, err := s.folder.Open(name)
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // the build reports the reference
+		return nil, nil
 	}
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, nil //nolint:nilnil,nilerr // the build reports the reference
+		return nil, nil
 	}
 	text, err := disk.ReadAtMost(f, MaxBytes())
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *sourceFiles) file(name string) (*sourceFile, error) {
 	d, err := readDocument(text)
 	if err != nil {
 		s.note(fmt.Sprintf("%s: %v", name, err))
-		return nil, nil //nolint:nilnil // the build reports the file
+		return nil, nil // the build reports the file
 	}
 	out := &sourceFile{
 		text: text, value: d.value, targets: targets{members: map[jsontext.Pointer]map[string]jsontext.Value{}},
@@ -316,5 +316,5 @@ func (s *sourceFiles) referredFiles(from string, value jsontext.Value) []string 
 }
 
 // errSwaggerFiles is the error for a description in Swagger 2.0 that has several files.
-var errSwaggerFiles = errors.New("the description in Swagger 2.0 refers to other files, which are not converted: write it " +
-	"into one file")
+var errSwaggerFiles = errors.New("the description in Swagger 2.0 refers to other files, which are not converted: " +
+	"write it into one file")

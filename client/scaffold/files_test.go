@@ -38,10 +38,13 @@ x-items:
       operationId: onePet
       responses:
         200: {$ref: "#/x-responses/It"}
-        default: {description: It, content: {application/json: {schema: {$ref: ../schemas/sub.json}, example: {$ref: b.json}}}}
+        default:
+          description: It
+          content: {application/json: {schema: {$ref: ../schemas/sub.json}, example: {$ref: b.json}}}
 x-responses: {It: {description: It}}
 `,
-		"schemas/common.json": `{"parameters": {"id": {"name": "id", "in": "path", "required": true, "schema": {"type": "string"}},
+		"schemas/common.json": `{"parameters": {
+			"id": {"name": "id", "in": "path", "required": true, "schema": {"type": "string"}},
 			"limit": {"name": "limit", "in": "query", "schema": {"type": "integer"}}}}`,
 		"schemas/order.yml": "properties: {pet: {$ref: '../openapi.yaml#/components/schemas/Pet'}, parent: {$ref: '#'}}\n",
 		"schemas/sub.json": `{"discriminator": {"propertyName": "a", "mapping": {"b": "deep/b.json"}}, "type": "object",
@@ -91,8 +94,9 @@ func TestFilesOfADescriptionAreCopied(t *testing.T) {
 // TestFilesThatCannotBeCopied checks what users learn about files that are not copied.
 func TestFilesThatCannotBeCopied(t *testing.T) {
 	t.Parallel()
-	const head = `{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "https://a.example.com"}],
-		"paths": {"/a": {"get": {"responses": {"default": {"description": "d"}}, "parameters": [{"$ref": "REF"}]}}}}`
+	const head = `{"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+		"servers": [{"url": "https://a.example.com"}], "paths": {"/a": {"get": {
+		"responses": {"default": {"description": "d"}}, "parameters": [{"$ref": "REF"}]}}}}`
 	for reference, tt := range map[string]struct {
 		note, err string
 		noFolder  bool
@@ -125,15 +129,15 @@ func TestFilesThatCannotBeCopied(t *testing.T) {
 		}
 		notes := strings.Join(got.Notes, "\n")
 		if err != nil || !strings.Contains(notes, tt.note) || len(got.Files) > 0 {
-			t.Errorf("AddRoutes(%s) = files %v, notes %q, error %v, want no file and a note with %q", reference, got.Files, notes,
-				err, tt.note)
+			t.Errorf("AddRoutes(%s) = files %v, notes %q, error %v, want no file and a note with %q", reference, got.Files,
+				notes, err, tt.note)
 		}
 		if tt.note == "" && strings.Contains(notes, "copied") {
 			t.Errorf("AddRoutes(%s) notes = %q, want none about copies: the build reports the reference", reference, notes)
 		}
 	}
-	_, err := scaffold.AddRoutes([]byte(`{"swagger": "2.0", "info": {"title": "t", "version": "1"}, "host": "a.example.com",
-		"paths": {"/a": {"get": {"responses": {"200": {"$ref": "a.json"}}}}}}`), scaffold.Options{})
+	_, err := scaffold.AddRoutes([]byte(`{"swagger": "2.0", "info": {"title": "t", "version": "1"},
+		"host": "a.example.com", "paths": {"/a": {"get": {"responses": {"200": {"$ref": "a.json"}}}}}}`), scaffold.Options{})
 	if err == nil || !strings.Contains(err.Error(), "refers to other files") {
 		t.Errorf("AddRoutes(Swagger 2.0) error = %v, want one about other files", err)
 	}

@@ -46,8 +46,8 @@ func (r *router) inline(item []member, at string, refs []string) ([]member, erro
 	}
 	referenced, err := readMembers(target)
 	if err != nil && r.files.exists(ref) { // a build could read what init has not checked
-		return nil, fmt.Errorf("%s: the path refers to %s, which is no path item: correct the reference", r.document.place(at),
-			ref)
+		return nil, fmt.Errorf("%s: the path refers to %s, which is no path item: correct the reference",
+			r.document.place(at), ref)
 	}
 	if err != nil {
 		return item, nil //nolint:nilerr // the build reports a reference that leads nowhere

@@ -142,12 +142,10 @@ func Budgets() []Budget {
 		{"entries", archiveEntries, "entries", "files and folders in the archive", "memory for their paths"},
 		{"path", pathBytes, "bytes", "the path of a file in the archive", "memory for paths"},
 		{"folders", pathSegments, "segments", "the path of a file in the archive", "programs that unpack it"},
-		{"file", fileBytes, "bytes", "one file of the configuration, or a file that a reference leads to",
-			"memory for its tree"},
+		{"file", fileBytes, "bytes", "one file of the configuration, or one that is referred to", "memory for its tree"},
 		{
-			"configuration", configBytes, "bytes",
-			"all files of the configuration; other JSON and YAML files are left out if they exceed it together",
-			"memory while they are checked",
+			"configuration", configBytes, "bytes", "all files of the configuration; other JSON and YAML files are left out if " +
+				"they exceed it together", "memory while they are checked",
 		},
 		{"nesting", maxDepth, "levels", "values within values", "the stack, and the size of pointers"},
 		{"name", maxNameBytes, "bytes", "the name of a member of an object", "each error below it repeats it"},
@@ -157,10 +155,7 @@ func Budgets() []Budget {
 			"values", maxValues, "values", "values in all files together: texts, numbers, lists, objects",
 			"memory for the tree, time for its checks",
 		},
-		{
-			"nodes", yamljson.MaxNodes, "nodes", "one file in YAML: names, values and comments, counted by its punctuation",
-			"memory for its tree",
-		},
+		{"nodes", yamljson.MaxNodes, "nodes", "names, values and comments of a file in YAML", "memory for its tree"},
 		{
 			"number", maxNumberChars, "characters", "a number as it is written, between -1e308 and 1e308",
 			"arithmetic of any size",

@@ -78,8 +78,9 @@ func manyFiles(n int) project.Files {
 	text.WriteString(yamlHead + "paths:\n")
 	for i := range n / 2 {
 		fmt.Fprintf(&text, "  /p%d: {$ref: paths/%d.json}\n", i, i)
-		item := strings.Replace(operation(`{"rewritePattern": "https://a.example.com"}`, ""), `"description": "d"`, fmt.Sprintf(
-			`"description": "d", "content": {"application/json": {"schema": {"$ref": "../schemas/%d.yaml"}}}`, i), 1)
+		const description = `"description": "d"`
+		item := strings.Replace(operation(`{"rewritePattern": "https://a.example.com"}`, ""), description, fmt.Sprintf(
+			description+`, "content": {"application/json": {"schema": {"$ref": "../schemas/%d.yaml"}}}`, i), 1)
 		files[fmt.Sprintf("config/paths/%d.json", i)] = []byte(item)
 		files[fmt.Sprintf("config/schemas/%d.yaml", i)] = fmt.Appendf(nil,
 			"type: object\nproperties:\n  next: {$ref: \"%d.yaml\"}\n  first: {$ref: 0.yaml}\n  own: {$ref: '#'}\n", (i+1)%(n/2))
@@ -124,8 +125,8 @@ func TestReferencedFilesCountAgainstTheBudgets(t *testing.T) {
 	}
 }
 
-// TestOverlappingReferencesEnd checks references to each level of a deep file, as each of many kinds. Checking each
-// level by itself would take hours.
+// TestOverlappingReferencesEnd checks references to each level of a deep file. To check each level separately would take
+// minutes.
 func TestOverlappingReferencesEnd(t *testing.T) {
 	var members []string
 	for i := range 100 {

@@ -104,8 +104,8 @@ func (in *inliner) inline(value any) (any, error) {
 		return allow, in.spend(len("false"))
 	}
 	if in.depth++; in.depth > maxSchemaDepth {
-		return nil, &schemaError{text: "This schema, with what it refers to, has more than 64 levels, which MCP clients do not " +
-			"take. Flatten it."}
+		return nil, &schemaError{text: "This schema, with what it refers to, has more than 64 levels, which MCP clients do " +
+			"not take. Flatten it."}
 	}
 	defer func() { in.depth-- }()
 	if err := in.spend(len("{}") + len(object)); err != nil {
@@ -197,7 +197,8 @@ func (in *inliner) inlineKeyword(kind int, value any) (any, error) {
 func (in *inliner) inlineReference(target string, object map[string]any) (any, error) {
 	found, problem := in.doc.resolve(target)
 	if found.doc == nil {
-		return nil, &schemaError{cmp.Or(problem, "This schema refers to a file that cannot be read."), !isURLReference(target)}
+		text := cmp.Or(problem, "This schema refers to a file that cannot be read.")
+		return nil, &schemaError{text, !isURLReference(target)}
 	}
 	path := found.id()
 	if slices.Contains(in.active, path) && !in.followsBase(path) {

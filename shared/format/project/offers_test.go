@@ -89,7 +89,7 @@ func TestOfferBounds(t *testing.T) {
 			"offered operations", numerous(500), numerous(501), "/paths/~1mcp/post/x-gateway-route/handler/options/operations",
 			`the budget "MCP operations"`,
 		},
-		{"the size of all operations", large(130), large(150), "/paths/~1", `the budget "artifact"`},
+		{"the size of all operations", large(410), large(430), "/paths/~1", `the budget "artifact"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, result := compile(t, tt.atLimit, project.Input{Catalog: lenient{}}); len(result.Errors) > 0 {

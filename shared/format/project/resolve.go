@@ -195,15 +195,15 @@ func (d *document) fileOf(file string) (name, problem string) {
 	case exists && data != nil:
 		return name, ""
 	case exists:
-		return "", fmt.Sprintf("The file %s is not read: it is larger than %s, or all JSON and YAML files of the project are "+
-			"larger than %s together. Make it smaller, or leave files out that no reference leads to.", quote(name),
+		return "", fmt.Sprintf("The file %s is not read: it is larger than %s, or all JSON and YAML files of the project "+
+			"are larger than %s together. Make it smaller, or leave files out that no reference leads to.", quote(name),
 			budgetOf("file").LimitText(), budgetOf("configuration").LimitText())
 	case !IsReferable(name):
 		return "", fmt.Sprintf("A build reads the files .json, .yaml and .yml, and not %s. Rename the file, or correct the "+
 			"reference.", quote(name))
 	}
-	return "", fmt.Sprintf("The project has no file %s. Correct the reference, or add the file. A file that an ignore file "+
-		"leaves out is not uploaded.", quote(name))
+	return "", fmt.Sprintf("The project has no file %s. Correct the reference, or add the file. A file that an ignore "+
+		"file leaves out is not uploaded.", quote(name))
 }
 
 // load reads a file of the project once. It returns nil if the file cannot be read, which parse has reported.

@@ -25,8 +25,8 @@ func CheckEncoding(text []byte) error {
 		for r, size := utf8.DecodeRune(text); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(text[at:]) {
 			at += size
 		}
-		return errorAt(text, at, "the file is not in UTF-8, but probably in Latin-1 (ISO 8859-1) or Windows-1252: save it in "+
-			"UTF-8")
+		return errorAt(text, at, "the file is not in UTF-8, but probably in Latin-1 (ISO 8859-1) or Windows-1252: save it "+
+			"in UTF-8")
 	}
 	return &Error{Text: "the file is in " + name + ": save it in UTF-8"}
 }

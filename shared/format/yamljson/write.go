@@ -41,8 +41,8 @@ func (w *writer) tooLarge(n *yaml.Node) error {
 
 // tooDeep returns the error for a node that exceeds MaxDepth.
 func (w *writer) tooDeep(n *yaml.Node) error {
-	return w.fail(n, "the description has more than %d levels of objects and lists, or contains itself: write it with fewer "+
-		"levels", MaxDepth)
+	return w.fail(n, "the description has more than %d levels of objects and lists, or contains itself: write it with "+
+		"fewer levels", MaxDepth)
 }
 
 func (w *writer) value(n *yaml.Node, depth int) error {
@@ -188,10 +188,9 @@ func number(text string) string {
 
 // isNumber reports whether a text is a number in JSON.
 func isNumber(text string) bool {
-	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
-		return false
-	}
-	return jsontext.Value(text).IsValid()
+	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
+	return text != "" && (text[0] == '-' || isDigit(text[0])) && isDigit(text[len(text)-1]) &&
+		jsontext.Value(text).IsValid()
 }
 
 // maxDigits is the maximum number of digits of a number in hexadecimal or octal digits.

@@ -57,8 +57,8 @@ type Document struct {
 // Parse reads a text in UTF-8 that has one document. Its error is an *Error.
 func Parse(text []byte) (d *Document, err error) {
 	if n := CountNodes(text); n > MaxNodes {
-		return nil, &Error{Text: fmt.Sprintf("the file has %d nodes of YAML (names, values and comments), and at most %d are "+
-			"read: divide it, or write it in JSON", n, MaxNodes)}
+		return nil, &Error{Text: fmt.Sprintf("the file has %d nodes of YAML (names, values and comments), and at most %d "+
+			"are read: divide it, or write it in JSON", n, MaxNodes)}
 	}
 	defer func() {
 		if reason := recover(); reason != nil { // a defect of the library must not end the process

@@ -27,17 +27,18 @@ func convert(text string) (string, error) {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"200: a\non: b\nnull: c\n1.0: d\ntrue: e":                   `{"200":"a","on":"b","null":"c","1.0":"d","true":"e"}`,
-		"[on, off, yes, no, y, n]":                                  `["on","off","yes","no","y","n"]`,
-		"[true, True, FALSE, ~, null, '']":                          `[true,true,false,null,null,""]`,
-		"[2026-01-31, 2026-01-31T00:00:00Z, 12:30:45]":              `["2026-01-31","2026-01-31T00:00:00Z","12:30:45"]`,
-		"[1, -1, 1.50, 1e3, 12345678901234567890, 1e999, '2']":      `[1,-1,1.50,1e3,12345678901234567890,1e999,"2"]`,
-		"[.5, -.5, +1, 1., 0x1F, 0o17, 1.e3]":                       `[0.5,-0.5,1,1,31,15,1e3]`,
-		"[010, 1_000, 0b1, .inf, .nan, 0x, '1']":                    `["010","1_000","0b1",".inf",".nan","0x","1"]`,
-		"[!!str 1, !!int 1, !!bool True]":                           `["1",1,true]`,
-		"b: 1\na: 2":                                                `{"b":1,"a":2}`,
-		"a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}":                     `{"a":{"x":1,"y":2},"b":{"y":3,"x":1}}`,
-		"a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: [*b, {z: 3}]}": `{"a":{"x":1},"b":{"y":2,"x":1},"c":{"y":2,"x":1,"z":3}}`,
+		"200: a\non: b\nnull: c\n1.0: d\ntrue: e":              `{"200":"a","on":"b","null":"c","1.0":"d","true":"e"}`,
+		"[on, off, yes, no, y, n]":                             `["on","off","yes","no","y","n"]`,
+		"[true, True, FALSE, ~, null, '']":                     `[true,true,false,null,null,""]`,
+		"[2026-01-31, 2026-01-31T00:00:00Z, 12:30:45]":         `["2026-01-31","2026-01-31T00:00:00Z","12:30:45"]`,
+		"[1, -1, 1.50, 1e3, 12345678901234567890, 1e999, '2']": `[1,-1,1.50,1e3,12345678901234567890,1e999,"2"]`,
+		"[.5, -.5, +1, 1., 0x1F, 0o17, 1.e3]":                  `[0.5,-0.5,1,1,31,15,1e3]`,
+		"[010, 1_000, 0b1, .inf, .nan, 0x, '1']":               `["010","1_000","0b1",".inf",".nan","0x","1"]`,
+		"[!!str 1, !!int 1, !!bool True]":                      `["1",1,true]`,
+		"b: 1\na: 2":                                           `{"b":1,"a":2}`,
+		"a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}":                `{"a":{"x":1,"y":2},"b":{"y":3,"x":1}}`,
+		"a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: [*b, {z: 3}]}": `{"a":{"x":1},"b":{"y":2,"x":1},` +
+			`"c":{"y":2,"x":1,"z":3}}`,
 		"'<<': 1":                             `{"<<":1}`,
 		"a: |\n  one\n  two\nb: >-\n  c\n  d": `{"a":"one\ntwo\n","b":"c d"}`,
 		"a: &a [1]\nb: *a":                    `{"a":[1],"b":[1]}`,
@@ -109,8 +110,10 @@ func TestHostileTextsAreBounded(t *testing.T) {
 		"nested block lists":  {strings.Repeat("- ", 1_000_000), "the file is no YAML"},
 		"nested flow objects": {strings.Repeat("{a: ", 400_000), "the file is no YAML"},
 		"many comments":       {strings.Repeat("# a\n", 1_000_000), "nodes of YAML"},
-		"large JSON":          {"a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 1_000) + "]", "too large"},
-		"a chain of merges":   {strings.Join(chain, "\n"), "more than 128 levels"},
+		"large JSON": {
+			"a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 1_000) + "]", "too large",
+		},
+		"a chain of merges": {strings.Join(chain, "\n"), "more than 128 levels"},
 	} {
 		if got, err := convert(tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: JSON() = %d bytes, error %v, want an error with %q", name, len(got), err, tt.want)
@@ -124,7 +127,8 @@ func TestHostileTextsAreBounded(t *testing.T) {
 
 func TestPosition(t *testing.T) {
 	t.Parallel()
-	const text = "base: &base\n  x: 1\nlist:\n  - é: [1, 22]\nobject: {<<: *base, y: *base}\nother: {<<: [{z: 1}, *base]}\n"
+	const text = "base: &base\n  x: 1\nlist:\n  - é: [1, 22]\nobject: {<<: *base, y: *base}\n" +
+		"other: {<<: [{z: 1}, *base]}\n"
 	d, err := yamljson.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +164,9 @@ func TestCheckEncoding(t *testing.T) {
 
 // FuzzConvert checks that a text is converted to valid JSON, or refused, and that each place is in the text.
 func FuzzConvert(f *testing.F) {
-	for _, text := range []string{"a: &a [1, *a]", "<<: {a: 1}", "? a\n: b", "- - 1\n- !!str 2", "a: |\n b\n", "---", "{a: 'b', \"c\": .5}"} {
+	for _, text := range []string{
+		"a: &a [1, *a]", "<<: {a: 1}", "? a\n: b", "- - 1\n- !!str 2", "a: |\n b\n", "---", "{a: 'b', \"c\": .5}",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
