@@ -22,14 +22,14 @@ const (
 	// applied in which the library looks for cycles.
 	namesPerUnit, scopesPerUnit = 2, 16
 	// plainWork and exactWork are the work of exact arithmetic with a plain integer and with another number. tooMuchWork
-	// is that with an unsafe number.
+	// is the work of arithmetic with an unsafe number. It exceeds MaxWork.
 	plainWork, exactWork, tooMuchWork = 8, 15, 1 << 40
 	// smallList is the number of items up to which the library compares each item with each other one.
 	smallList = 20
 )
 
-// maxApplications is the maximum number of schemas within each other that are being applied. Decode accepts 128 levels of
-// values, and each level can apply several schemas.
+// maxApplications is the maximum depth of schemas that apply each other. Decode accepts 128 levels of values, and each
+// level can apply several schemas.
 const maxApplications = 4000
 
 // Memory of errors, in bytes.
@@ -40,7 +40,7 @@ const (
 
 // bound bounds the work and the memory of a validation.
 type bound struct {
-	// work and memory are the units and the bytes that remain. memory is for errors.
+	// work is the number of units that remain. memory is the number of bytes that remain for errors.
 	work, memory int
 }
 
@@ -149,8 +149,8 @@ func numberWork(s *jsonschema.Schema, text string) int {
 	return work
 }
 
-// readWork returns the work of reading a number exactly. It depends on the exponent. The library reads plain integers only
-// where it has to.
+// readWork returns the work of reading a number exactly. The work depends on the exponent. It is 1 for a plain integer,
+// which the library reads only for comparisons.
 func readWork(text string) int {
 	if len(text) < MaxNumberBytes && !strings.ContainsAny(text, ".eE") {
 		return 1

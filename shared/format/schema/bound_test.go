@@ -49,8 +49,8 @@ func TestWorkOfKeywordsIsCounted(t *testing.T) {
 	}
 }
 
-// TestEqualPartsInOtherStructures checks lists and objects that consist of the same parts: finding out that they differ
-// does not compare each with each other one.
+// TestEqualPartsInOtherStructures checks uniqueItems for lists that consist of the same parts in different structures. The
+// validation must not compare each of them with each other one.
 func TestEqualPartsInOtherStructures(t *testing.T) {
 	simulations.SkipUnderRace(t)
 	s := compileWith(t, nil, `{"uniqueItems":true}`)
@@ -68,8 +68,8 @@ func TestEqualPartsInOtherStructures(t *testing.T) {
 	}
 }
 
-// lists returns a list with n lists within it. Each bit of structure says whether the lists of the other bits are within
-// the list of this bit or after it.
+// lists returns a list that has n lists, at all levels together. structure has one bit for each of them: the next list is
+// within it, or after it.
 func lists(structure, n int) []any {
 	if n == 0 {
 		return []any{}
@@ -115,7 +115,8 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestViolationsOfPartsAreTrue checks large invalid values whose violations are not all found: valid parts have none.
+// TestViolationsOfPartsAreTrue checks that valid parts of large invalid values have no violations, even if the search for
+// violations ends early.
 func TestViolationsOfPartsAreTrue(t *testing.T) {
 	simulations.SkipUnderRace(t)
 	never := strings.Repeat(`{"type":"object"},`, 19)

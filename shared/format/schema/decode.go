@@ -19,10 +19,10 @@ const (
 	MaxValues = 500_000
 )
 
-// Decode reads one JSON value: maps, slices, strings, booleans, nil, and numbers as json.Number, which keeps their
-// text. It refuses what parsers read differently, and what needs too much work or memory: a name that an object has
-// twice, text that is not UTF-8, more than one value, nesting of more than MaxDepth levels, more than MaxValues values,
-// and numbers that are not safe (IsSafeNumber). The violation says where that is.
+// Decode reads one JSON value. It returns maps, slices, strings, booleans, nil, and numbers as json.Number, which keeps
+// their text. It refuses input that parsers read differently, or that needs too much work or memory: a name that an
+// object has twice, text that is not UTF-8, more than one value, nesting of more than MaxDepth levels, more than
+// MaxValues values, and numbers that are not safe (IsSafeNumber). The violation has the place of the mistake.
 func Decode(data []byte) (any, *Violation) {
 	// The maps of objects find duplicate names, so the decoder does not have to.
 	d := decoder{tokens: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))}

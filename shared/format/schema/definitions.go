@@ -15,8 +15,8 @@ import (
 )
 
 // Definitions are schemas with names, to which other schemas refer: {"$ref": "#/$defs/NAME"}. They can refer to each
-// other in the same way. Definitions are compiled when a schema that needs them is compiled, and once only. They are
-// safe for concurrent use.
+// other in the same way. Each definition is compiled once, with the first schema that needs it. Definitions are safe for
+// concurrent use.
 type Definitions struct {
 	raw map[string]json.RawMessage
 
@@ -37,16 +37,16 @@ const (
 	schemaURL     = "schema:///"
 )
 
-// NewDefinitions returns definitions. It does not read them, so that it reports no mistakes in them: Compile does.
+// NewDefinitions returns definitions. It does not read them: Compile reports the mistakes in them.
 func NewDefinitions(raw map[string]json.RawMessage) *Definitions {
 	return &Definitions{
 		raw: raw, bySource: map[string]*jsonschema.Schema{}, patterns: map[string]jsonschema.Regexp{},
 	}
 }
 
-// Compile compiles a schema. A reference {"$ref": "#/$defs/NAME"} is to the schema's own definition with this name, or
-// else to the one of d. An error says why raw, or a definition that it needs, is not a schema, and at which place.
-// References that apply a schema to the same value without an end are an error too.
+// Compile compiles a schema. A reference {"$ref": "#/$defs/NAME"} leads to the definition with this name in the schema
+// itself, or otherwise to the definition of d. An error says where and why raw, or a definition that it needs, is not a
+// schema. References that would apply a schema to the same value endlessly are an error too.
 func (d *Definitions) Compile(raw json.RawMessage) (*Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +167,7 @@ func qualify(schema any, own map[string]any) {
 				if value == "regex" {
 					delete(s, keyword) // it would need a parser for the texts of clients
 				}
-			case "const", "enum", "default", "example", "examples": // values, and no schemas
+			case "const", "enum", "default", "example", "examples": // values, not schemas
 			case "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions":
 				if named, ok := value.(map[string]any); ok {
 					for member := range maps.Values(named) {
@@ -225,7 +225,7 @@ func (matchAll) MatchString(string) bool { return true }
 // String implements jsonschema.Regexp.
 func (a matchAll) String() string { return string(a) }
 
-// placeError returns an error that names the places where schemas have mistakes.
+// placeError returns an error of the library as an error that names the places of the mistakes in schemas.
 func placeError(err error) error {
 	if loading, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		return loading.Err
@@ -264,7 +264,7 @@ func location(at string) string {
 	return pointer
 }
 
-// readableURLs removes the URLs that only this package knows from the text of an error of the library.
+// readableURLs replaces the URLs of this package in the text of an error of the library.
 func readableURLs(text string) string {
 	return strings.NewReplacer(definitionURL, "#/$defs/", schemaURL, "schema ").Replace(text)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// formats returns the formats of OpenAPI, which the library does not know. It also returns the library's formats that
-// are not checked, as formats that all values have. The library checks date, date-time, time, duration, email, hostname,
+// formats returns the formats of OpenAPI, which the library does not know. It also replaces the other formats that the
+// library would check: every value has them. The library checks only date, date-time, time, duration, email, hostname,
 // ipv4, ipv6, uri, uri-reference, uuid and json-pointer.
 func formats() []*jsonschema.Format {
 	all := []*jsonschema.Format{
@@ -64,10 +64,10 @@ func decoders() []*jsonschema.Decoder {
 	}
 }
 
-// checkBase64 checks base64 with padding (RFC 4648, section 4) without memory for its bytes.
+// checkBase64 checks base64 with padding (RFC 4648, section 4). It allocates no memory for the decoded bytes.
 func checkBase64(text string) error { return checkLetters(text, '+', '/', true) }
 
-// checkBase64URL checks base64url, whose padding can be left out (RFC 4648, section 5).
+// checkBase64URL checks base64url, with or without padding (RFC 4648, section 5).
 func checkBase64URL(text string) error { return checkLetters(text, '-', '_', false) }
 
 func checkLetters(text string, first, second byte, padded bool) error {

@@ -59,10 +59,10 @@ func prefixItems(s *jsonschema.Schema) []*jsonschema.Schema {
 	return s.PrefixItems
 }
 
-// checkCycles returns an error if a schema applies itself to the same value, directly or through others: no value could
-// be checked. known are the schemas that were checked before.
+// checkCycles returns an error if a schema applies itself to the same value, directly or through others: the validation
+// of a value would not end. known are the schemas that were checked before.
 func checkCycles(root *jsonschema.Schema, known map[*jsonschema.Schema]bool) error {
-	open := map[*jsonschema.Schema]bool{} // false for schemas that are done
+	open := map[*jsonschema.Schema]bool{} // true for schemas that are being visited, false for visited ones
 	todo := []*jsonschema.Schema{root}
 	var visit func(s *jsonschema.Schema) error
 	visit = func(s *jsonschema.Schema) error {

@@ -65,8 +65,8 @@ func bombs() map[string]struct {
 	}
 }
 
-// TestSchemaBombsAreRefused checks schemas that apply exponentially many schemas to a small value: the evaluation stops
-// when it has used the work.
+// TestSchemaBombsAreRefused checks that the validation of a small value stops when its work is spent, for schemas that
+// would apply exponentially many schemas.
 func TestSchemaBombsAreRefused(t *testing.T) {
 	simulations.SkipUnderRace(t)
 	for name, bomb := range bombs() {
@@ -88,7 +88,8 @@ func TestSchemaBombsAreRefused(t *testing.T) {
 	}
 }
 
-// TestCyclesAreErrors checks schemas that apply themselves to the same value. Recursion through properties is allowed.
+// TestCyclesAreErrors checks that schemas that apply themselves to the same value are errors, and that recursion through
+// properties is allowed.
 func TestCyclesAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -161,7 +162,7 @@ func TestViolationsOfHostileValuesAreBounded(t *testing.T) {
 	}
 }
 
-// repeatNumbered returns a text n times, with a number each.
+// repeatNumbered returns a text n times. The format is filled with the numbers from 0.
 func repeatNumbered(format string, n int) string {
 	var b strings.Builder
 	for i := range n {

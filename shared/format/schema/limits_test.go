@@ -134,8 +134,8 @@ func addKeyword(t *rapid.T, s map[string]any, depth int) {
 	}
 }
 
-// TestLimitsDoNotChangeVerdicts compares the verdict with limits, and with definitions in documents of their own, to that
-// of the library for one document, for generated schemas and values. An invalid value has a violation.
+// TestLimitsDoNotChangeVerdicts checks generated schemas and values with this package, where definitions are separate
+// documents and the work is bounded, and with the library alone. Both must agree. An invalid value must have a violation.
 func TestLimitsDoNotChangeVerdicts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

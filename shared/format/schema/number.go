@@ -10,9 +10,9 @@ import (
 // MaxNumberBytes is the maximum length of a number that is safe (IsSafeNumber).
 const MaxNumberBytes = 64
 
-// IsSafeNumber reports whether a number is short and small enough for exact arithmetic: at most MaxNumberBytes long, and
-// between -1e308 and 1e308. It returns false for 0 with an exponent, and for a number that is so near to 0 that it is
-// rounded to 0: its exact value could fill the memory.
+// IsSafeNumber reports whether a number is short and small enough for exact arithmetic: it has at most MaxNumberBytes, and
+// a float64 can have its size (at most about 1.8e308). It returns false for 0 with an exponent, and for a number so near
+// to 0 that a float64 rounds it to 0: its exact value could fill the memory.
 func IsSafeNumber(number string) bool {
 	if len(number) > MaxNumberBytes {
 		return false

@@ -15,12 +15,13 @@ import (
 const (
 	// maxListed is the maximum number of values or names in a list.
 	maxListed = 10
-	// maxListedBytes is the maximum length of a value, a name or a pattern.
+	// maxListedBytes is the maximum length of a value, a name or a pattern, without the "…" after a shortened one.
 	maxListedBytes = 100
 )
 
-// Requirement returns what a violated keyword requires, in words that follow "must": "be 0 or more". The words contain
-// parts of the schema, but no part of the value. Long lists and long values of the schema are shortened.
+// Requirement returns what a violated keyword requires, in words that follow "must", such as "be 0 or more". The words
+// have parts of the schema, and no part of the value, but for its type. Long lists and long values of the schema are
+// shortened.
 func Requirement(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
@@ -123,7 +124,7 @@ func scalarRequirement(k jsonschema.ErrorKind) string {
 	return "match the keyword " + strings.Join(k.KeywordPath(), ".")
 }
 
-// formatDescription returns the name of a format with an example, where the name does not say enough.
+// formatDescription returns the name of a format, with an example if the name alone is not clear.
 func formatDescription(name string) string {
 	switch name {
 	case "date":
@@ -155,7 +156,8 @@ func count(n int, singular, plural string) string {
 	return strconv.Itoa(n) + " " + plural
 }
 
-// QuoteList returns names in quotes, with commas and with last before the last one. It leaves out names after the tenth.
+// QuoteList returns a list of names in quotation marks. last is the text before the last name, such as " and ". It counts
+// the names after the tenth instead of listing them: `"a", "b" and 3 more`.
 func QuoteList(names []string, last string) string {
 	var out []string
 	for _, name := range names[:min(len(names), maxListed)] {
@@ -172,7 +174,7 @@ func QuoteList(names []string, last string) string {
 
 func quote(text string) string { return strconv.Quote(shorten(text)) }
 
-// shorten returns a text of the schema with at most maxListedBytes.
+// shorten returns a text of the schema. It cuts a text after maxListedBytes, and adds "…".
 func shorten(text string) string {
 	if len(text) <= maxListedBytes {
 		return text

@@ -2,12 +2,12 @@
 // responses of routes.
 //
 // The library in shared/thirdparty/jsonschema does the work, within a bound of work and memory that this package sets
-// (docs/decisions/0072-the-json-schema-library-is-a-changed-copy.md). Formats are asserted, if formats.go has them.
-// Patterns are those of package regex. Patterns that it does not support match every text: the build of a project warns
+// (docs/decisions/0072-the-json-schema-library-is-a-changed-copy.md). formats.go says which formats are checked.
+// Package regex evaluates patterns. Patterns that it does not support match every text: the build of a project warns
 // about them.
 //
-// Read this file first, then definitions.go and bound.go. violations.go selects what is wrong with a value, and requirement.go
-// describes it. Both serve package project too.
+// Read this file first, then definitions.go and bound.go. violations.go selects the violations of a value, and
+// requirement.go describes them. Package project uses both for the files of a project.
 package schema
 
 import (
@@ -29,15 +29,15 @@ func Compile(raw json.RawMessage) (*Schema, error) { return NewDefinitions(nil).
 // number that is not safe (IsSafeNumber).
 var ErrTooMuchWork = errors.New("the value takes too long to be checked")
 
-// MaxWork is the work that NewWork allows. The unit is some 50 ns: for example, applying one schema to one value takes 4
-// units and more, and matching a pattern of 40 instructions with a string of 40 bytes takes 400. The maximum takes half a
-// second.
+// MaxWork is the number of units of NewWork. A unit takes some 50 ns, so MaxWork takes half a second. For example, applying
+// a schema to a value takes at least 4 units, and matching a pattern of 40 instructions with a string of 40 bytes takes
+// 400.
 const MaxWork = 10_000_000
 
 // Work is the work that remains for the values of a request. It is safe for concurrent use.
 type Work struct{ remaining atomic.Int64 }
 
-// NewWork returns MaxWork.
+// NewWork returns MaxWork units.
 func NewWork() *Work {
 	w := &Work{}
 	w.remaining.Store(MaxWork)
@@ -47,12 +47,12 @@ func NewWork() *Work {
 // Remaining returns the remaining units. It is negative if a value took too long.
 func (w *Work) Remaining() int { return int(w.remaining.Load()) }
 
-// Spend subtracts work that a caller does itself. It reports whether the work was sufficient.
+// Spend subtracts the units of work that a caller does itself. It reports whether enough units remained.
 func (w *Work) Spend(units int) bool { return w.remaining.Add(-int64(units)) >= 0 }
 
-// Validate returns nil for a valid value. For an invalid value, it returns up to limit violations, and whether there
-// are more. It returns ErrTooMuchWork if the work is not sufficient. Decode returns values that Validate can check: maps,
-// slices, strings, booleans, nil, and safe numbers (IsSafeNumber) as json.Number.
+// Validate returns no violations for a valid value. For an invalid value, it returns 1 to limit violations, and reports
+// whether there are more. It returns ErrTooMuchWork if the remaining work is not enough. value has the types that Decode
+// returns.
 func (s *Schema) Validate(value any, work *Work, limit int) (violations []Violation, more bool, err error) {
 	valid, err := s.Matches(value, work)
 	if valid || err != nil {
@@ -62,7 +62,8 @@ func (s *Schema) Validate(value any, work *Work, limit int) (violations []Violat
 	return violations, more, nil
 }
 
-// Matches reports whether a value is valid. It is like Validate, without violations, and faster for invalid values.
+// Matches reports whether a value is valid. It is faster than Validate for invalid values. Its errors are those of
+// Validate.
 func (s *Schema) Matches(value any, work *Work) (bool, error) {
 	before := work.Remaining()
 	b := &bound{work: before}
@@ -81,8 +82,8 @@ const (
 	maxExplainBytes = 8 << 20
 )
 
-// explain returns the violations of an invalid value, at least one and at most limit, and whether there are more. They
-// are in the order of their places. If there are too many, they are some of the first ones in the order of validation.
+// explain returns 1 to limit violations of an invalid value in the order of their places, and reports whether there are
+// more. If the search ends at its bounds, explain returns violations among those that it has found.
 func (s *Schema) explain(value any, limit int) (violations []Violation, more bool) {
 	b := &bound{work: maxExplainWork, memory: maxExplainBytes}
 	more = true

@@ -31,7 +31,7 @@ func check(t *testing.T, s *Schema, value string) string {
 	return text(violations)
 }
 
-// TestDetails checks the words for each keyword. They say what the schema requires, and have no part of the value.
+// TestDetails checks the text of the violation of each keyword. It says what the schema requires, without the value.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ schema, value, want string }{
@@ -69,8 +69,14 @@ func TestDetails(t *testing.T) {
 		{`{"not":{"type":"string"}}`, `"SECRET"`, "must not have the form that the schema excludes"},
 		{`{"anyOf":[{"type":"integer"},{"type":"null"}]}`, `"SECRET"`, "must be an integer or null, not a string"},
 		{`{"anyOf":[{"required":["a"]},{"required":["b"]}]}`, `{}`, `must have one of the properties "a" or "b"`},
-		{`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`, "must have exactly one of the forms that the schema allows, not several"},
-		{`{"items":{"type":"integer"}}`, `["SECRET",1,{}]`, "/0 must be an integer, not a string\n/2 must be an integer, not an object"},
+		{
+			`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`,
+			"must have exactly one of the forms that the schema allows, not several",
+		},
+		{
+			`{"items":{"type":"integer"}}`, `["SECRET",1,{}]`,
+			"/0 must be an integer, not a string\n/2 must be an integer, not an object",
+		},
 	} {
 		s, err := Compile(json.RawMessage(tt.schema))
 		if err != nil {
@@ -83,7 +89,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// TestFormats checks which formats are asserted.
+// TestFormats checks which formats are checked, with a valid and an invalid value for each.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for format, values := range map[string][2]string{
@@ -113,7 +119,7 @@ func TestFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := check(t, s, `"[ {{ %zz"`); got != "" {
-			t.Errorf("format %s = %q, want no violations: it is not asserted", format, got)
+			t.Errorf("format %s = %q, want no violations: it is not checked", format, got)
 		}
 	}
 }
@@ -122,7 +128,8 @@ func TestFormats(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	d := NewDefinitions(map[string]json.RawMessage{
-		"List":     json.RawMessage(`{"properties":{"next":{"$ref":"#/$defs/List"},"v":{"$ref":"#/$defs/a~1b%20c/properties/v"}}}`),
+		"List": json.RawMessage(
+			`{"properties":{"next":{"$ref":"#/$defs/List"},"v":{"$ref":"#/$defs/a~1b%20c/properties/v"}}}`),
 		"a/b c":    json.RawMessage(`{"properties":{"v":{"type":"integer"}}}`),
 		"mistaken": json.RawMessage(`{"properties":{"x":{"type":"text"}}}`),
 		"dangling": json.RawMessage(`{"items":{"$ref":"#/$defs/none"}}`),
@@ -143,7 +150,8 @@ func TestDefinitions(t *testing.T) {
 				t.Errorf("Compile(List) = %v, want no error", err)
 				return
 			}
-			if got, want := check(t, s, `{"next":{"next":{"v":"x"}}}`), "/next/next/v must be an integer, not a string"; got != want {
+			const want = "/next/next/v must be an integer, not a string"
+			if got := check(t, s, `{"next":{"next":{"v":"x"}}}`); got != want {
 				t.Errorf("Validate() = %q, want %q", got, want)
 			}
 		})
@@ -185,7 +193,7 @@ func TestPointersAreBounded(t *testing.T) {
 	}
 }
 
-// TestDecode checks what Decode refuses, and the places.
+// TestDecode checks the texts that Decode refuses, with the place and the detail of the violation.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, want string }{

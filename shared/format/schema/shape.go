@@ -7,8 +7,8 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// Shape says which forms a schema expects, for formats that do not say which type a value has. It joins the
-// alternatives of a schema, so that it can allow more than the schema.
+// Shape describes the types that a schema expects, for values that are sent as texts without types, such as query
+// parameters. It joins the alternatives of a schema, so that it can allow more than the schema.
 type Shape struct {
 	// schemas are the schemas that apply to the value, or can apply to it.
 	schemas []*jsonschema.Schema
@@ -18,7 +18,7 @@ type Shape struct {
 // Shape returns the shape of the values of a schema.
 func (s *Schema) Shape() *Shape { return newShape([]*jsonschema.Schema{s.root}) }
 
-// newShape returns the shape of values to which some of these schemas apply.
+// newShape returns the shape of values to which at least one of these schemas applies.
 func newShape(roots []*jsonschema.Schema) *Shape {
 	shape := &Shape{}
 	known := map[*jsonschema.Schema]jsonTypes{}
@@ -55,7 +55,7 @@ func (s *Shape) Allows(name string) bool { return s.types.allows(typeOf(name)) }
 // IsUnrestricted reports whether no keyword restricts the types of values.
 func (s *Shape) IsUnrestricted() bool { return s.types == anyType }
 
-// Work returns the work of making the shape, in the unit of Work.
+// Work returns the work of computing the shape, in units of MaxWork.
 func (s *Shape) Work() int { return 10 * (1 + len(s.schemas)) }
 
 // HasPatterns reports whether the shapes of properties depend on patterns for their names.

@@ -18,7 +18,7 @@ type Violation struct {
 	// Pointer is a JSON pointer to the wrong value, of at most maxPointerBytes. It can contain names that the client
 	// sent. Credentials in them are replaced.
 	Pointer string
-	// Detail says what is required, in words without a subject: "must be 0 or more".
+	// Detail says what is required. It begins with "must", as in "must be 0 or more".
 	Detail string
 }
 
@@ -58,7 +58,7 @@ func (l located) compare(other located) int {
 		cmp.Compare(presentName(l.error.ErrorKind), presentName(other.error.ErrorKind)))
 }
 
-// presentName returns the name of a property that requires others.
+// presentName returns the name of the property that requires others, or "" for a violation of another kind.
 func presentName(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.DependentRequired:
@@ -85,7 +85,7 @@ func compareTokens(a, b string) int {
 // isPosition reports whether a token can be the position of an item.
 func isPosition(token string) bool { return token != "" && strings.Trim(token, "0123456789") == "" }
 
-// describe returns the violation in words.
+// describe returns the Violation for the place and the error.
 func (l located) describe() Violation {
 	var detail string
 	switch l.error.ErrorKind.(type) {
@@ -279,8 +279,8 @@ func distinctive(found []*jsonschema.ValidationError) *jsonschema.ValidationErro
 	return distinct
 }
 
-// maxMerged is the number of values after which a merged violation gets no more, and the number of missing properties of
-// an alternative that are compared with those of others.
+// maxMerged bounds merged violations: after this number of values, enumerations add no more, and of each alternative only
+// this number of missing properties is compared with those of others.
 const maxMerged = 1000
 
 // merger combines the distinctive violations of alternatives. All are at the same place.
@@ -291,7 +291,7 @@ type merger struct {
 	missing MissingOneOf
 	// each are the properties that all alternatives miss.
 	each []string
-	// kinds has the number of violations of values, types and missing properties.
+	// kinds counts the alternatives that differ by values, by types and by missing properties.
 	kinds [3]int
 }
 

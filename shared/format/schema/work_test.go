@@ -148,7 +148,8 @@ func TestExpensivePatternsAreUnchecked(t *testing.T) {
 		{pattern: "^[a-z]+$"},
 		{pattern: "^[a-z]{1,128}$"},
 		{
-			pattern: "^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$",
+			pattern: "^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?" +
+				"(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$",
 		},
 		{pattern: "^([a-z]{0,31}){0,30}@$", unchecked: true},
 		{pattern: "^(([a-z]{0,9}){0,9}){0,9}@$", unchecked: true},
