@@ -18,8 +18,8 @@ func TestMalformedMediaTypesAreRefused(t *testing.T) {
 	}
 }
 
-// TestDeepObjectsAreNotSentTwice checks objects in the style deepObject that are also sent as one value: an upstream
-// could read the other one than the gateway.
+// TestDeepObjectsAreNotSentTwice checks objects in the style deepObject that are also sent as one value: the upstream
+// could read the value that the gateway did not check.
 func TestDeepObjectsAreNotSentTwice(t *testing.T) {
 	t.Parallel()
 	const object = `{"type":"object","properties":{"a":{"type":"integer"}}}`
@@ -48,8 +48,8 @@ func TestDeepObjectsAreNotSentTwice(t *testing.T) {
 	}
 }
 
-// TestItemsOfFormsCanLookLikeJSON checks lists of texts in multipart forms. A list can be sent as one part of JSON, but
-// the text of an item is no JSON.
+// TestItemsOfFormsCanLookLikeJSON checks lists of texts in multipart forms. One part of JSON can be a whole list, but each
+// of several parts is a text, even if it looks like JSON.
 func TestItemsOfFormsCanLookLikeJSON(t *testing.T) {
 	t.Parallel()
 	q := compile(t, "", `{"body":{"content":[{"type":"multipart/form-data","schema":{"type":"object","properties":{

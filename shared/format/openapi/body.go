@@ -12,7 +12,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/schema"
 )
 
-// content is the compiled description of a media type.
+// content is the compiled description of the bodies of a media type. schema and target are nil if every body is valid.
 type content struct {
 	mediaType string
 	schema    *schema.Schema
@@ -145,7 +145,7 @@ func (c *content) check(r *Report, mediaType string, parameters map[string]strin
 	}
 }
 
-// checkQuery checks a query that is one value as a whole.
+// checkQuery checks a whole query that is one parameter (OpenAPI 3.2).
 func (c *content) checkQuery(r *Report, raw string) {
 	if c.schema == nil {
 		return
@@ -184,7 +184,7 @@ func (c contents) unsupported() string {
 // maxListedTypes is the maximum number of media types in a detail.
 const maxListedTypes = 10
 
-// matchesType reports whether a media type is in a list of types and ranges with commas.
+// matchesType reports whether a media type is in a comma-separated list of media types and ranges.
 func matchesType(mediaType, list string) bool {
 	group, _, _ := strings.Cut(mediaType, "/")
 	for item := range strings.SplitSeq(list, ",") {

@@ -9,14 +9,14 @@ import (
 	"github.com/gatewright/gatewright/shared/format/schema"
 )
 
-// part is a value as texts, whose types are not known yet. Exactly one of list, members and decoded is set, or none for
-// a text.
+// part is a value that consists of texts, whose types are not known yet. At most one of list, members and decoded is set.
+// If none is set, the value is text.
 type part struct {
 	text string
 	list []part
 	// members are the properties of an object.
 	members map[string]part
-	// decoded is a value with types, from JSON within the message. If text is set too, the part can also be this text.
+	// decoded is a value with types, which was JSON in the message. If text is set too, the text can be an item of a list.
 	decoded *any
 }
 
@@ -45,15 +45,15 @@ func (p part) isIndexed() bool {
 type target struct {
 	shape *schema.Shape
 	items *target
-	// properties are the declared properties, and names are their names. other is for all other properties, or nil if it
-	// depends on their names.
+	// properties has the targets of the declared properties. names are the names of these properties. other is the target
+	// of all other properties, or nil if their targets depend on their names.
 	properties map[string]*target
 	names      []string
 	other      *target
 }
 
-// targetLevels is the number of levels whose shapes are computed before the first request. Others are computed for each
-// request: only forms and the style deepObject can have more levels.
+// targetLevels is the number of levels whose shapes are computed once. The shapes of deeper levels, which only forms and
+// the style deepObject can have, are computed for each request.
 const targetLevels = 2
 
 func newTarget(shape *schema.Shape, levels int) *target {
@@ -82,7 +82,7 @@ func newTarget(shape *schema.Shape, levels int) *target {
 	return t
 }
 
-// item returns the target of an item. It subtracts the work of a new target from work.
+// item returns the target of an item. It creates the target if necessary, and subtracts the work for that.
 func (t *target) item(i int, work *schema.Work) *target {
 	if t.items != nil && i >= t.shape.PrefixLength() {
 		return t.items
@@ -112,8 +112,8 @@ func (t *target) create(shape *schema.Shape, work *schema.Work) *target {
 	return newTarget(shape, 0)
 }
 
-// allowsList reports whether the schema expects lists. allowsObject and allowsText are similar. A schema that allows
-// everything expects texts only.
+// allowsList reports whether the schema expects lists. allowsObject and allowsText do the same for objects and for texts,
+// including numbers, booleans and null. A schema that allows every type expects only texts.
 func (t *target) allowsList() bool { return !t.shape.IsUnrestricted() && t.shape.Allows("array") }
 
 func (t *target) allowsObject() bool { return !t.shape.IsUnrestricted() && t.shape.Allows("object") }
@@ -131,8 +131,8 @@ func (t *target) allowsText() bool {
 // clients send them as JSON.
 func (t *target) allowsOnlyJSON() bool { return (t.allowsList() || t.allowsObject()) && !t.allowsText() }
 
-// readings returns the values that parts can stand for, the most likely first. A text that is a number can also be a
-// string, if the schema allows both.
+// readings returns the possible values of parts, the most likely one first. A text that is a number can also be a string,
+// if the schema allows both.
 func (t *target) readings(work *schema.Work, parts ...part) []any {
 	var out []any
 	for _, p := range parts {
@@ -145,11 +145,13 @@ func (t *target) readings(work *schema.Work, parts ...part) []any {
 	return out
 }
 
-// converter converts texts to the types that a schema allows. If typed is not set, a text becomes a string if the schema
-// allows strings. ambiguous is set after the conversion of a text to another type, if the schema allows strings too.
+// converter converts texts to the types that a schema allows.
 type converter struct {
-	typed, ambiguous bool
-	work             *schema.Work
+	// typed prefers other types to strings. Without it, a text stays a string if the schema allows strings.
+	typed bool
+	// ambiguous is set when a text could become another type than a string, and the schema allows strings too.
+	ambiguous bool
+	work      *schema.Work
 }
 
 func (c *converter) convert(t *target, p part) any {

@@ -58,7 +58,7 @@ func (c *content) checkForm(r *Report, in, raw string) {
 	r.validateAny(c.schema, c.target().readings(r.remainingWork(), all...), in, "")
 }
 
-// addDeepProperty adds a property in the style deepObject to the object. It returns false after a violation.
+// addDeepProperty adds the property p, which has the style deepObject, to object. It returns false after a violation.
 func (p *parameter) addDeepProperty(r *Report, in string, object map[string]part, sent pairs, names []string,
 	used map[string]bool,
 ) bool {
@@ -80,8 +80,8 @@ func (p *parameter) addDeepProperty(r *Report, in string, object map[string]part
 	return true
 }
 
-// addNamedProperties adds an object, whose properties are fields of the form, to the object. It returns false after a
-// violation.
+// addNamedProperties adds the property p, an object whose properties are fields of the form, to object. It returns false
+// after a violation.
 func (p *parameter) addNamedProperties(r *Report, in string, object map[string]part, sent pairs,
 	used map[string]bool,
 ) bool {
@@ -130,7 +130,7 @@ func (c *content) formParts(r *Report, name string, values []string) (parts []pa
 	return []part{p}, ""
 }
 
-// jsonParts returns the part of a field that is JSON. If it was sent several times, each is an item of a list.
+// jsonParts returns the part of a field whose values are JSON. Several values are the items of a list.
 func jsonParts(t *target, texts []string) (p part, detail string) {
 	if len(texts) == 1 && (!t.allowsList() || strings.HasPrefix(strings.TrimSpace(texts[0]), "[")) {
 		return jsonPart(texts[0])
@@ -154,7 +154,7 @@ func jsonPart(text string) (p part, detail string) {
 	return part{decoded: &value}, ""
 }
 
-// at returns the place in JSON within a field as text.
+// at returns a place in the JSON of a field as text, "" for the whole JSON.
 func at(pointer string) string {
 	if pointer == "" {
 		return ""

@@ -17,7 +17,7 @@ import (
 // maxParts is the maximum number of parts of a multipart form.
 const maxParts = 1000
 
-// checkMultipart checks a form with parts.
+// checkMultipart checks a multipart form.
 func (c *content) checkMultipart(r *Report, boundary string, body []byte) {
 	if boundary == "" {
 		r.add(InBody, "", "must have the boundary of its parts in Content-Type")
@@ -85,8 +85,8 @@ func isArray(value any) bool {
 	return ok
 }
 
-// multipartPart returns the part of a form. detail says what is wrong, or is "". A part that is neither text nor JSON
-// is a string with its bytes.
+// multipartPart reads a part of a form, whose content is text. detail says what is wrong, or is "". The value of a part
+// that is neither text nor JSON is a string with its bytes.
 func (c *content) multipartPart(r *Report, name string, raw *multipart.Part, text string) (p part, detail string) {
 	header := raw.Header.Get("Content-Type")
 	mediaType, _, err := mime.ParseMediaType(header)
@@ -119,8 +119,9 @@ func (c *content) multipartPart(r *Report, name string, raw *multipart.Part, tex
 	return textPart(text), ""
 }
 
-// guessedPart returns a part whose text looks like JSON. If it can be an item of a list of texts, it is JSON only if it
-// is a complete list; then it keeps its text, for the case that the form has more items.
+// guessedPart reads a part without a media type whose text looks like JSON. If the schema allows a list of texts, the text
+// can also be an item of the list. It is then read as JSON only if it is a complete list. The part keeps its text too,
+// because the form can have more items.
 func (c *content) guessedPart(r *Report, t *target, text string) (p part, detail string) {
 	p, detail = jsonPart(text)
 	if !t.allowsList() || !t.item(t.shape.PrefixLength(), r.remainingWork()).allowsText() {
@@ -133,7 +134,8 @@ func (c *content) guessedPart(r *Report, t *target, text string) (p part, detail
 	return p, ""
 }
 
-// items returns the parts of a list. A text that only looks like JSON is a text.
+// items returns the items of a list that was sent as several parts. An item that guessedPart has read as JSON becomes a
+// text again.
 func items(all []part) []part {
 	for i, p := range all {
 		if p.decoded != nil && p.text != "" {
@@ -143,8 +145,8 @@ func items(all []part) []part {
 	return all
 }
 
-// allowsPart reports whether a part of a form can have a media type, which is "" if the part does not name it. list has
-// the allowed types. Clients often leave out the type of text and of JSON.
+// allowsPart reports whether list, a comma-separated list, allows the media type of a part. If the part names no media
+// type, allowsPart reports whether list allows text or JSON: clients often leave out these types.
 func allowsPart(mediaType, list string) bool {
 	if mediaType != "" {
 		return matchesType(mediaType, list)
@@ -158,7 +160,7 @@ func looksLikeJSON(text string) bool {
 	return strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[")
 }
 
-// checkPartHeader checks a header of a part. The violations have the part's name.
+// checkPartHeader checks a header field of a part. The pointers of violations begin with the part's name.
 func (p *parameter) checkPartHeader(r *Report, header http.Header, name string) {
 	named := *p
 	named.pointer = schema.Pointer(name, p.Name)

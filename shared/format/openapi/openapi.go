@@ -1,9 +1,9 @@
 // Package openapi checks HTTP requests and responses against the descriptions of a route, which the build reads from an
 // OpenAPI document (package project). Its violations never contain a value of the message.
 //
-// It checks parameters of all styles and locations, bodies of JSON, forms and text, and the headers of responses. Bodies
-// of other media types are accepted as they are. It does not read requests from a connection, and decides nothing about
-// a request with violations: policies do that.
+// It checks parameters of all styles and locations, bodies of JSON, forms and text, and the header fields of responses.
+// Bodies of other media types are accepted unread. The package does not read requests from a connection, and does not
+// decide what happens to a request with violations: policies do that.
 //
 // Read this file first, then parameter.go and body.go. style.go splits texts by the styles of OpenAPI, and convert.go
 // converts them to the types that a schema allows.
@@ -39,7 +39,7 @@ type Violation struct {
 	// Pointer is a JSON pointer of at most 256 bytes. For parameters and headers, its first token is the name. For
 	// bodies, "" is the whole body. It can contain names that the client sent.
 	Pointer string
-	// Detail says what is required, in words without a subject: "must be 0 or more".
+	// Detail says what is required. It begins with "must", as in "must be 0 or more".
 	Detail string
 }
 
@@ -49,17 +49,18 @@ type Report struct {
 	Violations []Violation
 	// More is set if there are more violations than the report has.
 	More bool
-	// UnknownQuery has the names of query parameters that the description does not have, in their order, and without
-	// duplicates. Names after the 20th are left out. A name has at most 256 bytes.
+	// UnknownQuery has the names of query parameters that the description does not have: the first 20 of them, in the order
+	// of the query and without duplicates. A longer name is cut to 256 bytes.
 	UnknownQuery []string
 
 	work *schema.Work
 }
 
-// IsValid reports whether no check found a violation. Unknown query parameters are no violations.
+// IsValid reports whether no check has found a violation. Unknown query parameters are not violations, unless
+// RejectUnknownQuery was called.
 func (r *Report) IsValid() bool { return len(r.Violations) == 0 }
 
-// add adds a violation.
+// add adds a violation, or sets More if the report has MaxViolations already.
 func (r *Report) add(in, pointer, detail string) {
 	if len(r.Violations) == MaxViolations {
 		r.More = true
@@ -68,7 +69,7 @@ func (r *Report) add(in, pointer, detail string) {
 	r.Violations = append(r.Violations, Violation{In: in, Pointer: schema.BoundedPointer(pointer), Detail: detail})
 }
 
-// RejectUnknownQuery makes the unknown query parameters violations.
+// RejectUnknownQuery adds a violation for each of the names in UnknownQuery.
 func (r *Report) RejectUnknownQuery() {
 	for _, name := range r.UnknownQuery {
 		r.add(InQuery, schema.Pointer(name), "must not be sent: there is no such parameter")

@@ -41,14 +41,16 @@ func (r *Report) text() string {
 	return strings.Join(out, "\n")
 }
 
-const pet = `{"Pet":{"type":"object","required":["name","price"],"properties":{"name":{"type":"string","minLength":1},` +
+const pet = `{"Pet":{"type":"object","required":["name","price"],` +
+	`"properties":{"name":{"type":"string","minLength":1},` +
 	`"price":{"type":"number","minimum":0},"parent":{"$ref":"#/$defs/Pet"},` +
 	`"kind":{"enum":["cat","dog"]}},"additionalProperties":false}}`
 
 // TestJSONBodies checks the violations of bodies of JSON.
 func TestJSONBodies(t *testing.T) {
 	t.Parallel()
-	q := compile(t, pet, `{"body":{"required":true,"content":[{"type":"application/json","schema":{"$ref":"#/$defs/Pet"}}]}}`)
+	q := compile(t, pet, `{"body":{"required":true,
+		"content":[{"type":"application/json","schema":{"$ref":"#/$defs/Pet"}}]}}`)
 	for _, tt := range []struct{ name, body, want string }{
 		{"valid", `{"name":"a","price":0.5,"parent":{"name":"b","price":1e2,"kind":"cat"}}`, ""},
 		{"a low number", `{"name":"a","price":-3}`, "body /price: must be 0 or more"},

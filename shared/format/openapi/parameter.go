@@ -19,7 +19,7 @@ type parameter struct {
 	pointer string
 }
 
-// Details of violations that several checks have.
+// Details of violations that several checks report.
 const (
 	malformedEscape = "must have valid escapes of UTF-8, such as %C3%A9"
 	sentTwice       = "must be sent once only"
@@ -39,7 +39,8 @@ func compileParameter(d *schema.Definitions, description project.Parameter) (*pa
 	return p, nil
 }
 
-// checkParts checks the parts that a parameter can stand for.
+// checkParts checks the possible parts of a parameter: one of them must be valid. detail is the detail of the violation if
+// there are no parts, or "".
 func (p *parameter) checkParts(r *Report, in string, parts []part, detail string) {
 	if detail != "" {
 		r.add(in, p.pointer, detail)
@@ -48,7 +49,7 @@ func (p *parameter) checkParts(r *Report, in string, parts []part, detail string
 	r.validateAny(p.schema, p.target.readings(r.remainingWork(), parts...), in, p.pointer)
 }
 
-// checkContent checks a parameter with a media type. Its text has no escapes.
+// checkContent checks a parameter with a media type. text is its decoded text.
 func (p *parameter) checkContent(r *Report, in, text string) {
 	if !isJSON(p.ContentType) {
 		p.checkParts(r, in, []part{textPart(text)}, "")
@@ -178,7 +179,8 @@ func (p *parameter) checkValues(r *Report, in string, values []string, decode de
 	}
 }
 
-// valueParts returns the parts that values of a parameter can stand for. detail says what is wrong if there are none.
+// valueParts returns the possible parts of a parameter's values. raw has the values with escapes, and decoded without
+// them. detail says what is wrong if there are no parts.
 func (p *parameter) valueParts(raw, decoded []string, decode decoder) (parts []part, detail string) {
 	if p.Explode || len(raw) > 1 {
 		if len(raw) == 1 && p.target.allowsText() {
@@ -215,9 +217,11 @@ func (p *parameter) valueParts(raw, decoded []string, decode decoder) (parts []p
 	return parts, ""
 }
 
-// checkNamed checks an object whose properties are parameters of their own. values has all parameters by their names.
-// others returns the names that can be properties although the schema does not name them. nil means none.
-func (p *parameter) checkNamed(r *Report, in string, values map[string][]string, decode decoder, others func() []string) {
+// checkNamed checks an object whose properties are sent as separate parameters. values has all parameters by their names.
+// others returns the names of parameters that can be properties although the schema does not declare them. nil means none.
+func (p *parameter) checkNamed(
+	r *Report, in string, values map[string][]string, decode decoder, others func() []string,
+) {
 	members := map[string]part{}
 	names := p.target.names
 	if others != nil && p.target.shape.IsFreeForm() {
@@ -249,8 +253,8 @@ func (p *parameter) checkNamed(r *Report, in string, values map[string][]string,
 	p.checkParts(r, in, []part{{members: members}}, "")
 }
 
-// repeated returns the part of a property that was sent once or several times. It returns false if the schema allows no
-// list, and the property was sent several times.
+// repeated returns the part of a property that was sent once or several times. It returns false for several values if the
+// schema allows no list.
 func repeated(t *target, texts []string) (part, bool) {
 	switch {
 	case t.allowsList() && (len(texts) > 1 || !t.allowsText()), len(texts) > 1 && t.shape.IsUnrestricted():

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// exactly returns a schema that only one value matches, and that has the types of the value.
+// exactly returns a schema that allows only one value, and that has the value's types.
 func exactly(value string) string {
 	var v any
 	if err := json.Unmarshal([]byte(value), &v); err != nil {
@@ -110,7 +110,7 @@ func styleCases() []styleCase {
 	}
 }
 
-// check checks a parameter called color with a text: a segment, a query, a header field or the field Cookie.
+// checkText checks a parameter called color. text is a segment of the path, a query, a header field or the field Cookie.
 func (q *Request) checkText(in, text string) *Report {
 	r := &Report{}
 	switch in {
@@ -166,9 +166,18 @@ func TestParameterViolations(t *testing.T) {
 		{integer + `,"style":"form","explode":true`, "query", "color=1&color=2", "query /color: must be sent once only"},
 		{integer + `,"style":"form","explode":true`, "query", "color", "query /color: must be an integer, not a string"},
 		{integer + `,"style":"form","explode":true,"allowEmpty":true`, "query", "color", ""},
-		{integer + `,"style":"form","explode":true`, "query", "color=%2", "query /color: must have valid escapes of UTF-8, such as %C3%A9"},
-		{integer + `,"style":"form","explode":true`, "query", "%2=1&color=1", "query : must have names with valid escapes of UTF-8, such as %C3%A9"},
-		{list + `,"style":"form","explode":true`, "query", "color=1&color=x", "query /color/1: must be an integer, not a string"},
+		{
+			integer + `,"style":"form","explode":true`, "query", "color=%2",
+			"query /color: must have valid escapes of UTF-8, such as %C3%A9",
+		},
+		{
+			integer + `,"style":"form","explode":true`, "query", "%2=1&color=1",
+			"query : must have names with valid escapes of UTF-8, such as %C3%A9",
+		},
+		{
+			list + `,"style":"form","explode":true`, "query", "color=1&color=x",
+			"query /color/1: must be an integer, not a string",
+		},
 		{list + `,"style":"form"`, "query", "color=1,x", "query /color/1: must be an integer, not a string"},
 		{list + `,"style":"form"`, "query", "color=1&color=2", "query /color: must be sent once only"},
 		{

@@ -7,14 +7,15 @@ import (
 	"github.com/gatewright/gatewright/shared/format/schema"
 )
 
-// pairs are the parameters of a query or of a form, by their names. The names have no escapes, but the values have.
+// pairs are the parameters of a query, or the fields of a form, by their names. The names are decoded. The values still
+// have their escapes.
 type pairs struct {
 	values map[string][]string
 	// names are the names in the order of their first occurrence.
 	names []string
 }
 
-// parsePairs reads a query or a form. It returns false if a name has a malformed escape.
+// parsePairs reads a query or a URL-encoded form. It returns false if a name has a malformed escape.
 func parsePairs(raw string) (p pairs, ok bool) {
 	p = pairs{values: map[string][]string{}}
 	ok = true
@@ -36,7 +37,7 @@ func parsePairs(raw string) (p pairs, ok bool) {
 	return p, ok
 }
 
-// brackets returns the names that begin with base and a bracket, by base: "filter[a]" for filter.
+// brackets returns the names with brackets by the text before the first bracket: filter has "filter[a]".
 func (p *pairs) brackets() map[string][]string {
 	var out map[string][]string
 	for _, name := range p.names {
@@ -55,7 +56,7 @@ type queryParameters struct {
 	all []*parameter
 	// whole is the parameter that is the whole query, or nil.
 	whole *content
-	// declared are the names of the parameters, and deep those of the parameters in the style deepObject.
+	// declared has the names of the parameters. deep is true for the names of parameters in the style deepObject.
 	declared, deep map[string]bool
 }
 
@@ -71,7 +72,7 @@ func (q *queryParameters) check(r *Report, raw string) {
 	}
 	brackets := sent.brackets()
 	used := make(map[string]bool, len(sent.names))
-	var free []string // the names that no declared parameter or property has, once they are needed
+	var free []string // the names that no parameter declares, set by the first call of others
 	others := func() []string {
 		if free == nil {
 			free = []string{}
@@ -160,7 +161,7 @@ func addDeep(r *Report, object map[string]part, t *target, brackets string, valu
 		return malformedEscape
 	}
 	tokens := bracketTokens(brackets)
-	// "list[]" is another way to write a list.
+	// Some clients write lists with empty brackets: filter[list][]=a.
 	if last := len(tokens) - 1; last > 0 && tokens[last] == "" {
 		tokens = tokens[:last]
 	}

@@ -13,13 +13,13 @@ import (
 type Request struct {
 	path, headers, cookies []*parameter
 	query                  queryParameters
-	bodyRequired, hasBody  bool
+	bodyRequired           bool
 	contents               contents
 }
 
-// CompileRequest compiles the description of a route's requests. nil describes nothing, so that all requests are valid.
-// An error says which part of the description has a schema that cannot be compiled. Compiling takes up to milliseconds,
-// and memory: callers do it once, when they need it.
+// CompileRequest compiles the description of a route's requests. Without a description, nil, all requests are valid. An
+// error says which part of the description has a schema that cannot be compiled. Compiling takes memory and up to some
+// milliseconds, so callers should do it once, when they need the result.
 func CompileRequest(definitions *schema.Definitions, description *project.RequestDescription) (*Request, error) {
 	out := &Request{query: queryParameters{declared: map[string]bool{}, deep: map[string]bool{}}}
 	if description == nil {
@@ -31,7 +31,7 @@ func CompileRequest(definitions *schema.Definitions, description *project.Reques
 		}
 	}
 	if description.Body != nil {
-		out.hasBody, out.bodyRequired = true, description.Body.Required
+		out.bodyRequired = description.Body.Required
 		var err error
 		if out.contents, err = compileContents(definitions, description.Body.Content); err != nil {
 			return nil, err
@@ -73,7 +73,8 @@ func (q *Request) addParameter(definitions *schema.Definitions, description proj
 	return nil
 }
 
-// CheckPath checks the parameters of the path. raw returns a parameter with its escapes, and whether it exists.
+// CheckPath checks the parameters of the path. raw returns the value of a parameter with its escapes, and reports whether
+// the parameter exists.
 func (q *Request) CheckPath(r *Report, raw func(name string) (string, bool)) {
 	for _, p := range q.path {
 		segment, exists := raw(p.Name)
@@ -81,7 +82,8 @@ func (q *Request) CheckPath(r *Report, raw func(name string) (string, bool)) {
 	}
 }
 
-// CheckQuery checks the parameters of the query, which is without "?". It adds unknown parameters to the report.
+// CheckQuery checks the parameters of the query. raw is the query without "?", with its escapes. CheckQuery adds the names
+// of unknown parameters to Report.UnknownQuery.
 func (q *Request) CheckQuery(r *Report, raw string) { q.query.check(r, raw) }
 
 // CheckHeaders checks the header fields.
@@ -91,7 +93,7 @@ func (q *Request) CheckHeaders(r *Report, header http.Header) {
 	}
 }
 
-// CheckCookies checks the cookies of the header.
+// CheckCookies checks the cookies in the field Cookie of the header.
 func (q *Request) CheckCookies(r *Report, header http.Header) {
 	if len(q.cookies) == 0 {
 		return
@@ -102,8 +104,8 @@ func (q *Request) CheckCookies(r *Report, header http.Header) {
 	}
 }
 
-// Accepts reports whether the description has bodies of a media type, the value of Content-Type. A route without a
-// described body accepts all. JSON and forms must have the charset UTF-8 or ASCII.
+// Accepts reports whether the description has the media type of a Content-Type header. JSON and URL-encoded forms must
+// have the charset UTF-8 or ASCII, or none. If the description has no media types, Accepts returns true.
 func (q *Request) Accepts(contentType string) bool {
 	if len(q.contents) == 0 {
 		return true
@@ -119,14 +121,15 @@ func (q *Request) ContentTypes() []string { return q.contents.types() }
 // RequiresBody reports whether requests must have a body.
 func (q *Request) RequiresBody() bool { return q.bodyRequired }
 
-// ReadsBody reports whether CheckBody reads bodies of a media type. If not, it accepts every body that is not empty.
+// ReadsBody reports whether CheckBody reads bodies with a Content-Type. If it returns false, the content of a body is not
+// checked: CheckBody only reports a missing body and a media type that the description does not have.
 func (q *Request) ReadsBody(contentType string) bool {
 	c, mediaType, _ := q.contents.accept(contentType)
 	return c.isChecked(mediaType)
 }
 
-// CheckBody checks a body, without Content-Encoding. An empty body is one violation if it is required, and none
-// otherwise. A body of a media type that the description does not have is one violation (see Accepts).
+// CheckBody checks a body from which the Content-Encoding was removed. An empty body is a violation if a body is required.
+// A body of a media type that the description does not have is one violation (Accepts).
 func (q *Request) CheckBody(r *Report, contentType string, body []byte) {
 	if len(body) == 0 {
 		if q.bodyRequired {

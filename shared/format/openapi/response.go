@@ -19,8 +19,8 @@ type status struct {
 	contents contents
 }
 
-// CompileResponse compiles the description of a route's responses. An empty description describes nothing, so that all
-// responses are valid. See CompileRequest for errors and costs.
+// CompileResponse compiles the description of a route's responses. With an empty description, all responses are valid.
+// CompileRequest describes the errors and the costs.
 func CompileResponse(definitions *schema.Definitions, description project.ResponseDescription) (*Response, error) {
 	out := &Response{statuses: map[string]*status{}}
 	for code, d := range description {
@@ -44,8 +44,8 @@ func CompileResponse(definitions *schema.Definitions, description project.Respon
 	return out, nil
 }
 
-// find returns the description of a status: that of the status itself, of its range (2XX), or the default. It returns
-// nil if there is none.
+// find returns the description of a status: the one of the status itself, otherwise the one of its range (2XX), otherwise
+// the default. It returns nil if there is none.
 func (p *Response) find(code int) *status {
 	if s := p.statuses[strconv.Itoa(code)]; s != nil {
 		return s
@@ -71,7 +71,7 @@ func (p *Response) CheckHead(r *Report, code int, header http.Header) {
 	}
 }
 
-// ReadsBody reports whether CheckBody reads bodies of a status and a media type.
+// ReadsBody reports whether CheckBody reads bodies with a status and a Content-Type.
 func (p *Response) ReadsBody(code int, contentType string) bool {
 	s := p.find(code)
 	if s == nil {
@@ -81,8 +81,8 @@ func (p *Response) ReadsBody(code int, contentType string) bool {
 	return c.isChecked(mediaType)
 }
 
-// CheckBody checks a body, without Content-Encoding. Callers do not call it for responses that have no body, such as
-// those to HEAD. A status that is not described is a violation of CheckHead only.
+// CheckBody checks a body from which the Content-Encoding was removed. Do not call it for responses without a body, such as
+// those to HEAD. CheckBody accepts a status that is not described: CheckHead reports it.
 func (p *Response) CheckBody(r *Report, code int, contentType string, body []byte) {
 	s := p.find(code)
 	if s == nil {

@@ -34,8 +34,8 @@ func decodeNothing(text string) (string, bool) { return text, utf8.ValidString(t
 // decodeField is for values of header fields: white space around them has no meaning.
 func decodeField(text string) (string, bool) { return decodeNothing(strings.Trim(text, " \t")) }
 
-// decodeCookie is for cookies, whose values can have escapes. A value that has no valid escapes is used as it is,
-// because RFC 6265 knows no escapes.
+// decodeCookie is for cookies. Clients can escape their values, although RFC 6265 has no escapes. So decodeCookie returns a
+// value with malformed escapes unchanged.
 func decodeCookie(text string) (string, bool) {
 	if decoded, ok := decodePath(text); ok {
 		return decoded, true
@@ -66,13 +66,13 @@ func splitList(text, separator string) []string {
 // splitter reads a parameter that is written as one text, such as "a,b" or "R=1.G=2".
 type splitter struct {
 	separator string
-	// pairs is set if the properties of objects are written as name=value, otherwise as name and value in turns.
+	// pairs is set if objects are written as R=1.G=2, and not set if they are written as R,1,G,2.
 	pairs  bool
 	decode decoder
 }
 
-// parts returns the parts that a text can stand for, by the types that the target allows. It returns false if an escape
-// is malformed. It returns no parts if the text has not the form of a list or an object, and must be one.
+// parts returns the possible parts of a text: one for each of the forms text, list and object that the target allows. It
+// returns false if an escape is malformed. It returns no parts if the target allows only objects, and the text is none.
 func (s splitter) parts(t *target, text string) (parts []part, ok bool) {
 	if t.allowsText() {
 		decoded, ok := s.decode(text)
@@ -100,7 +100,8 @@ func (s splitter) parts(t *target, text string) (parts []part, ok bool) {
 	return parts, true
 }
 
-// object reads the properties of an object. It returns nil for a text that is none, and for one with a name twice.
+// object reads the properties of an object. It returns nil members for a text that is not an object, or that has a name
+// twice. It returns false if an escape is malformed.
 func (s splitter) object(text string) (members map[string]part, ok bool) {
 	members = map[string]part{}
 	items := splitList(text, s.separator)
@@ -136,7 +137,7 @@ func (s splitter) object(text string) (members map[string]part, ok bool) {
 	return members, true
 }
 
-// addMember adds a property to an object. It returns false if an escape is malformed.
+// addMember adds a property to an object. It returns false, and adds nothing, if an escape is malformed.
 func addMember(members map[string]part, name, value string, decode decoder) bool {
 	decodedName, ok := decode(name)
 	decodedValue, valid := decode(value)
@@ -146,7 +147,7 @@ func addMember(members map[string]part, name, value string, decode decoder) bool
 	return ok && valid
 }
 
-// pathParts returns the parts that a segment of a path can stand for. detail says what is wrong if there are none.
+// pathParts returns the possible parts of a parameter in a segment of a path. detail says what is wrong if there are none.
 func pathParts(p *parameter, segment string) (parts []part, detail string) {
 	var all []part
 	for _, s := range pathSplitters(p) {
