@@ -35,8 +35,10 @@ func validatedRequests(ctx context.Context, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	names := []string{"the route without validation", "the route with `request-validation-inbound`",
-		"and with `response-validation-outbound`"}
+	names := []string{
+		"the route without validation", "the route with `request-validation-inbound`",
+		"and with `response-validation-outbound`",
+	}
 	var subjects []load.Subject
 	for i, path := range []string{"/plain/7?fields=a,b", "/validated/7?fields=a,b", "/both/7?fields=a,b"} {
 		l := site.Load(http.MethodPost, path, orderBody())
@@ -107,7 +109,8 @@ func validatedProject(upstream string) fixture.Project {
 		},
 	}}}
 	project := fixture.Project{Policies: []fixture.Policy{
-		fixture.Key(), {Name: "validate", Type: "request-validation-inbound"},
+		fixture.Key(),
+		{Name: "validate", Type: "request-validation-inbound"},
 		{Name: "validate-responses", Type: "response-validation-outbound"},
 	}}
 	for path, policies := range map[string][2][]string{

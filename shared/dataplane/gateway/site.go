@@ -64,8 +64,10 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 	}
 	deps.handler.Variables, deps.handler.Certificates = a.Variables, a.Certificates
 	deps.policy.Identity, deps.policy.Buckets = a.Identity, a.Buckets
-	b := siteBuilder{artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s,
-		definitions: schema.NewDefinitions(a.Definitions)}
+	b := siteBuilder{
+		artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s,
+		definitions: schema.NewDefinitions(a.Definitions),
+	}
 	s.routes = make([]siteRoute, len(a.Routes))
 	for i := range a.Routes {
 		b.addRoute(i)

@@ -129,7 +129,9 @@ func (t *target) allowsText() bool {
 
 // allowsOnlyJSON reports whether the schema expects values that no style can express within lists and objects, so that
 // clients send them as JSON.
-func (t *target) allowsOnlyJSON() bool { return (t.allowsList() || t.allowsObject()) && !t.allowsText() }
+func (t *target) allowsOnlyJSON() bool {
+	return (t.allowsList() || t.allowsObject()) && !t.allowsText()
+}
 
 // readings returns the possible values of parts, the most likely one first. A text that is a number can also be a string,
 // if the schema allows both.
