@@ -52,7 +52,7 @@ func TestSampleOfTheCorpus(t *testing.T) {
 	start := time.Now()
 	results := checkAll(t, len(archive.File), func(i int) (string, int64, func() ([]byte, error)) {
 		f := archive.File[i]
-		return f.Name, int64(f.UncompressedSize64), func() ([]byte, error) { //nolint:gosec // G115: the size is small
+		return f.Name, int64(f.UncompressedSize64), func() ([]byte, error) {
 			r, err := f.Open()
 			if err != nil {
 				return nil, err

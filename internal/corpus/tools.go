@@ -257,10 +257,10 @@ func (s *site) callMethod(ctx context.Context, method string, params, result any
 		Result json.RawMessage
 		Error  *struct{ Message string }
 	}
-	if err := json.Unmarshal(response.body.Bytes(), &out); err != nil {
-		return fmt.Sprintf("%d without JSON", response.status), nil
-	}
+	isJSON := json.Unmarshal(response.body.Bytes(), &out) == nil
 	switch {
+	case !isJSON:
+		return fmt.Sprintf("%d without JSON", response.status), nil
 	case out.Error != nil:
 		return "error of the protocol: " + out.Error.Message, nil
 	case out.Result == nil:

@@ -26,26 +26,8 @@ func (r *request) add(p parameter) error {
 	if in == "header" && isReserved(name) {
 		return nil
 	}
-	if content, _ := p.member("content").value.(map[string]any); content != nil {
-		for _, mediaType := range slices.Sorted(maps.Keys(content)) {
-			value, err := r.d.sample(p.member("content").member(mediaType).member("schema"), func(any) error { return nil })
-			if err != nil {
-				return fmt.Errorf("parameter %s: %w", name, err)
-			}
-			base, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
-			if isJSON := base == "application/json" || strings.HasSuffix(base, "+json"); isJSON {
-				text, err := json.Marshal(value)
-				if err != nil {
-					return fmt.Errorf("parameter %s: %w", name, err)
-				}
-				value = string(text)
-			}
-			style := "simple"
-			if in == "query" || in == "cookie" {
-				style = "form"
-			}
-			return r.write(in, name, style, false, value)
-		}
+	if content, _ := p.member("content").value.(map[string]any); len(content) > 0 {
+		return r.addContent(in, name, p.member("content"), slices.Sorted(maps.Keys(content))[0])
 	}
 	style := p.text("style")
 	if style == "" {
@@ -66,6 +48,27 @@ func (r *request) add(p parameter) error {
 		return fmt.Errorf("parameter %s: %w", name, err)
 	}
 	return r.write(in, name, style, explode, value)
+}
+
+// addContent adds a valid value of a parameter that is described by a media type.
+func (r *request) addContent(in, name string, content place, mediaType string) error {
+	value, err := r.d.sample(content.member(mediaType).member("schema"), func(any) error { return nil })
+	if err != nil {
+		return fmt.Errorf("parameter %s: %w", name, err)
+	}
+	base, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
+	if isJSON := base == "application/json" || strings.HasSuffix(base, "+json"); isJSON {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("parameter %s: %w", name, err)
+		}
+		value = string(text)
+	}
+	style := "simple"
+	if in == "query" || in == "cookie" {
+		style = "form"
+	}
+	return r.write(in, name, style, false, value)
 }
 
 // isReserved reports whether a header has a meaning of its own, so that a generated value would change the request.

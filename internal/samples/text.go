@@ -139,12 +139,12 @@ func write(b *strings.Builder, re *syntax.Regexp, extra int) {
 		}
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
 		least, most := re.Min, re.Max
-		switch re.Op {
-		case syntax.OpStar:
+		switch {
+		case re.Op == syntax.OpStar:
 			least, most = 0, -1
-		case syntax.OpPlus:
+		case re.Op == syntax.OpPlus:
 			least, most = 1, -1
-		case syntax.OpQuest:
+		case re.Op == syntax.OpQuest:
 			least, most = 0, 1
 		}
 		count := least + extra
@@ -154,6 +154,8 @@ func write(b *strings.Builder, re *syntax.Regexp, extra int) {
 		for range min(count, maxItems) {
 			write(b, re.Sub[0], 0)
 		}
+	case syntax.OpNoMatch, syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
+		syntax.OpWordBoundary, syntax.OpNoWordBoundary: // they match no characters
 	}
 }
 
