@@ -6,12 +6,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/gatewright/gatewright/events"
 	"github.com/gatewright/gatewright/functions"
@@ -49,45 +46,10 @@ func outcome(statuses []int, fx *functionstest.Fixture) string {
 			continue
 		}
 		kind, _, _ := strings.Cut(key.PK, "#")
-		lines = append(lines, string(appendNumericAttributes([]byte(kind), item)))
+		lines = append(lines, kind+storetest.SmallNumbers(item))
 	}
 	slices.Sort(lines)
 	return fmt.Sprintf("%d\n%s", statuses, strings.Join(lines, "\n"))
-}
-
-// appendNumericAttributes appends the names and values of the attributes of an item whose values are numbers of one to
-// six digits, as text or as numbers. It also looks into maps, and into maps in lists. The order depends only on the item.
-func appendNumericAttributes(out []byte, item store.Item) []byte {
-	for _, name := range slices.Sorted(maps.Keys(item)) {
-		out = appendNumericValues(out, name, item[name])
-	}
-	return out
-}
-
-// appendNumericValues is appendNumericAttributes for one value of an item. It ignores texts and numbers in lists.
-func appendNumericValues(out []byte, name string, value store.Value) []byte {
-	text := ""
-	switch v := value.(type) {
-	case *types.AttributeValueMemberS:
-		text = v.Value
-	case *types.AttributeValueMemberN:
-		text = v.Value
-	case *types.AttributeValueMemberM:
-		return appendNumericAttributes(out, v.Value)
-	case *types.AttributeValueMemberL:
-		for _, element := range v.Value {
-			if m, ok := element.(*types.AttributeValueMemberM); ok {
-				out = appendNumericAttributes(out, m.Value)
-			}
-		}
-	}
-	if len(text) > 6 {
-		return out
-	}
-	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
-		out = fmt.Appendf(out, " %s=%s", name, text)
-	}
-	return out
 }
 
 // change is a valid request of an operation.

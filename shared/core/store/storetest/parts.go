@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -60,4 +63,36 @@ func WithText(v store.Value, text string) store.Value {
 		return &types.AttributeValueMemberL{Value: append(slices.Clone(v.Value), Text(text))}
 	}
 	return nil
+}
+
+// SmallNumbers returns the names and values of the attributes of an item whose values are numbers of one to six digits,
+// as text or as numbers: " count=3 sequence=12", for example. It includes attributes in maps, and in maps in lists, but
+// not the elements of lists. Equal items have equal results.
+func SmallNumbers(item store.Item) string { return string(appendSmallNumbers(nil, item)) }
+
+func appendSmallNumbers(out []byte, item store.Item) []byte {
+	for _, name := range slices.Sorted(maps.Keys(item)) {
+		text := ""
+		switch v := item[name].(type) {
+		case *types.AttributeValueMemberS:
+			text = v.Value
+		case *types.AttributeValueMemberN:
+			text = v.Value
+		case *types.AttributeValueMemberM:
+			out = appendSmallNumbers(out, v.Value)
+		case *types.AttributeValueMemberL:
+			for _, element := range v.Value {
+				if m, ok := element.(*types.AttributeValueMemberM); ok {
+					out = appendSmallNumbers(out, m.Value)
+				}
+			}
+		}
+		if len(text) > 6 {
+			continue
+		}
+		if _, err := strconv.ParseUint(text, 10, 64); err == nil {
+			out = fmt.Appendf(out, " %s=%s", name, text)
+		}
+	}
+	return out
 }
