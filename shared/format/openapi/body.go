@@ -3,7 +3,6 @@ package openapi
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -92,35 +91,10 @@ func (c contents) types() []string {
 	return out
 }
 
-// accept returns the description for the value of a Content-Type header. It returns nil for a media type that is not
-// described, for a malformed value, and for JSON and forms with another charset than UTF-8 or ASCII. Only a message
-// without Content-Type can have the type application/octet-stream (RFC 9110, section 8.3): receivers read different
-// types from a malformed value.
-func (c contents) accept(contentType string) (found *content, mediaType string, parameters map[string]string) {
-	mediaType, parameters = parseMediaType(contentType)
-	if mediaType == "" && strings.TrimSpace(contentType) != "" {
-		return nil, "", nil
-	}
-	if charset := strings.ToLower(parameters["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" &&
-		(isJSON(mediaType) || mediaType == formType) {
-		return nil, mediaType, parameters
-	}
-	if found = c.find(mediaType); found == nil && mediaType == "" {
-		found = c.find("application/octet-stream")
-	}
-	return found, mediaType, parameters
-}
-
-// The media types of forms.
-const (
-	formType      = "application/x-www-form-urlencoded"
-	multipartType = "multipart/form-data"
-)
-
 // isChecked reports whether bodies of a media type are compared with the schema.
 func (c *content) isChecked(mediaType string) bool {
 	return c != nil && c.schema != nil && (isJSON(mediaType) || mediaType == formType || mediaType == multipartType ||
-		strings.HasPrefix(mediaType, "text/"))
+		isText(mediaType))
 }
 
 // check checks a body of a media type.
@@ -138,10 +112,13 @@ func (c *content) check(r *Report, mediaType string, parameters map[string]strin
 		c.checkForm(r, InBody, string(body))
 	case mediaType == multipartType:
 		c.checkMultipart(r, parameters["boundary"], body)
-	case !utf8.Valid(body) && parameters["charset"] == "":
-		r.add(InBody, "", "must be UTF-8 text")
 	default:
-		r.validateAny(c.schema, c.target().readings(r.remainingWork(), textPart(string(body))), InBody, "")
+		text, ok := decodeText(parameters["charset"], body)
+		if !ok {
+			r.add(InBody, "", "must be UTF-8 text")
+			return
+		}
+		r.validateAny(c.schema, c.target().readings(r.remainingWork(), textPart(text)), InBody, "")
 	}
 }
 
@@ -183,15 +160,3 @@ func (c contents) unsupported() string {
 
 // maxListedTypes is the maximum number of media types in a detail.
 const maxListedTypes = 10
-
-// matchesType reports whether a media type is in a comma-separated list of media types and ranges.
-func matchesType(mediaType, list string) bool {
-	group, _, _ := strings.Cut(mediaType, "/")
-	for item := range strings.SplitSeq(list, ",") {
-		allowed, _ := parseMediaType(strings.TrimSpace(item))
-		if slices.Contains([]string{mediaType, group + "/*", "*/*"}, allowed) {
-			return true
-		}
-	}
-	return false
-}

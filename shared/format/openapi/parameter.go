@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -63,15 +62,6 @@ func (p *parameter) checkContent(r *Report, in, text string) {
 	r.validate(p.schema, value, in, p.pointer)
 }
 
-// isJSON reports whether a media type, which can have parameters, is JSON.
-func isJSON(mediaType string) bool {
-	if at := strings.IndexByte(mediaType, ';'); at >= 0 {
-		mediaType = mediaType[:at]
-	}
-	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
-}
-
 // checkPath checks a parameter of the path.
 func (p *parameter) checkPath(r *Report, segment string, exists bool) {
 	switch {
@@ -122,13 +112,13 @@ func (p *parameter) checkHeader(r *Report, header http.Header, in string) {
 }
 
 // parseCookies returns the values of cookies by their names. It is as lenient as servers: a value can have any
-// characters, and quotes around a value have no meaning.
+// characters, and quotes around a value and white space around names and values have no meaning.
 func parseCookies(header http.Header) map[string][]string {
 	cookies := map[string][]string{}
 	for _, field := range header["Cookie"] {
 		for pair := range strings.SplitSeq(field, ";") {
-			name, value, isPair := strings.Cut(strings.Trim(pair, " \t"), "=")
-			if !isPair || name == "" {
+			name, value, isPair := strings.Cut(pair, "=")
+			if name, value = strings.Trim(name, " \t"), strings.Trim(value, " \t"); !isPair || name == "" {
 				continue
 			}
 			if len(value) > 1 && strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`) {
@@ -263,13 +253,4 @@ func repeated(t *target, texts []string) (part, bool) {
 		return part{}, false
 	}
 	return textPart(texts[0]), true
-}
-
-// parseMediaType returns a media type in lower case and its parameters. It returns "" for a text that is none.
-func parseMediaType(text string) (mediaType string, parameters map[string]string) {
-	mediaType, parameters, err := mime.ParseMediaType(text)
-	if err != nil || !strings.Contains(mediaType, "/") {
-		return "", nil
-	}
-	return mediaType, parameters
 }

@@ -41,7 +41,7 @@ func parsePairs(raw string) (p pairs, ok bool) {
 func (p *pairs) brackets() map[string][]string {
 	var out map[string][]string
 	for _, name := range p.names {
-		if at := strings.IndexByte(name, '['); at > 0 && strings.HasSuffix(name, "]") {
+		if at := strings.IndexByte(name, '['); at > 0 {
 			if out == nil {
 				out = map[string][]string{}
 			}
@@ -154,8 +154,31 @@ func bracketTokens(text string) []string {
 	return tokens[:min(len(tokens), maxBrackets+1)]
 }
 
+// malformedBrackets is the detail of the violation of a name whose brackets servers read in different ways.
+const malformedBrackets = "must have the names of properties in brackets, and nothing between or after them"
+
+// hasProperties reports whether a text consists of names in brackets, such as "[a][b]". The last name can be empty: it
+// stands for the items of a list.
+func hasProperties(text string) bool {
+	text, isOpen := strings.CutPrefix(text, "[")
+	text, isClosed := strings.CutSuffix(text, "]")
+	if !isOpen || !isClosed || text == "" {
+		return false
+	}
+	names := strings.Split(text, "][")
+	for i, name := range names {
+		if name == "" && i < len(names)-1 || strings.ContainsAny(name, "[]") {
+			return false
+		}
+	}
+	return true
+}
+
 // addDeep adds a value of an object with brackets in its name. detail says what is wrong, or is "".
 func addDeep(r *Report, object map[string]part, t *target, brackets string, values []string) (detail string) {
+	if !hasProperties(brackets) {
+		return malformedBrackets
+	}
 	decoded, ok := decodeAll(values, decodeQuery)
 	if !ok {
 		return malformedEscape

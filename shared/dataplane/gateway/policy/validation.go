@@ -200,7 +200,18 @@ func (p *requestValidation) checkBody(
 	}
 	mediaType := contentType(x.Header)
 	hasBody := x.HasBody()
-	if hasBody && !description.Accepts(mediaType) {
+	isAccepted, isRead := description.Accepts(mediaType), description.ReadsBody(mediaType)
+	if hasBody && isAccepted && !isRead && (x.ContentLength > 0 || !description.RequiresBody()) {
+		return nil // every body that is not empty is valid
+	}
+	if hasBody && x.ContentLength < 0 && (!isAccepted || !isRead) { // the type matters only if there are bytes
+		_, isEmpty, refusal := x.ReadBody(0, true)
+		if refusal != nil || !isEmpty && isAccepted {
+			return refusal
+		}
+		hasBody = !isEmpty
+	}
+	if hasBody && !isAccepted {
 		if !rejects {
 			p.log.unchecked(x, "request", "media type")
 			return nil
@@ -208,9 +219,6 @@ func (p *requestValidation) checkBody(
 		response := x.Problem(http.StatusUnsupportedMediaType, "Send the body as "+
 			joinWithOr(description.ContentTypes())+", with its type in one Content-Type.")
 		return response
-	}
-	if hasBody && !description.ReadsBody(mediaType) && x.ContentLength > 0 {
-		return nil // every body that is not empty is valid
 	}
 	raw, whole, refusal := x.ReadBody(p.maxBytes, !rejects)
 	switch {
