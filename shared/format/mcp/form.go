@@ -21,8 +21,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// maxFormBytes is the maximum size of a form. A form can be much larger than the
-// arguments that it is made from, because it repeats the names of fields for each value.
+// maxFormBytes is the maximum size of a form. A form repeats the name of a field for each value, so it can be much larger
+// than the arguments that it is made from.
 const maxFormBytes = 8 << 20
 
 // errFormTooLarge is the error for arguments whose form is larger than maxFormBytes.
@@ -30,20 +30,20 @@ func errFormTooLarge() error {
 	return Invalid("Send fewer or shorter values: the form is over %d bytes.", maxFormBytes)
 }
 
-// formField is a field of a form or of a query. If it has several texts, separator is between them.
+// formField is a field of a form or of a query. separator is the text between several texts.
 type formField struct {
 	name      string
 	texts     []string
 	separator string
 }
 
-// fieldList collects fields. A style can repeat names, so remaining bounds the size of all fields.
+// fieldList collects fields. remaining is the number of bytes that further fields may have: a style can repeat names.
 type fieldList struct {
 	fields    []formField
 	remaining int
 }
 
-// add adds a field.
+// add adds a field. It returns errFormTooLarge if the fields become too large.
 func (l *fieldList) add(name, separator string, texts ...string) error {
 	l.remaining -= len(name) + len("=&")
 	for _, text := range texts {
@@ -56,7 +56,7 @@ func (l *fieldList) add(name, separator string, texts ...string) error {
 	return nil
 }
 
-// separatorOf returns the separator between texts that a style writes into one field.
+// separatorOf returns the separator between the texts of a field in a style.
 func separatorOf(style string) string {
 	switch style {
 	case project.StyleSpace:
@@ -68,8 +68,8 @@ func separatorOf(style string) string {
 	}
 }
 
-// addStyled adds the fields of a value in a style of OpenAPI's parameters in the query. Empty lists and
-// objects have no fields. Values nested in the lists and objects of styles other than deepObject become JSON texts.
+// addStyled adds the fields of a value in one of OpenAPI's styles for query parameters. Empty lists and objects have no
+// fields. In styles other than deepObject, lists and objects within a list or an object become JSON texts.
 func (l *fieldList) addStyled(name, style string, explode bool, raw json.RawMessage) error {
 	if style == project.StyleDeep {
 		var decoded any
@@ -114,8 +114,8 @@ func (l *fieldList) addStyled(name, style string, explode bool, raw json.RawMess
 }
 
 // addDeep adds the fields of a value in the style deepObject: NAME[member] for the members of an object. OpenAPI does not
-// define the names of nested values. These are the names that most servers with this style
-// expect, such as Rails, PHP and Express: NAME[member][member] for objects, and NAME[0] for lists.
+// define the names of nested values. addDeep uses the names that most servers with this style expect, such as Rails, PHP
+// and Express: NAME[member][member] for objects, and NAME[0] for lists.
 func (l *fieldList) addDeep(name string, value any) error {
 	switch v := value.(type) {
 	case map[string]any:
@@ -146,7 +146,8 @@ func (l *fieldList) addDeep(name string, value any) error {
 	}
 }
 
-// reserved restores reserved characters that have no meaning in a URL-encoded form. The comma separates values.
+// reserved restores escaped reserved characters that have no meaning in a URL-encoded form. It leaves the comma escaped,
+// because commas separate values.
 var reserved = strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%40", "@", "%21", "!", "%24", "$", "%27", "'",
 	"%28", "(", "%29", ")", "%2A", "*")
 
@@ -165,8 +166,9 @@ func (f formField) urlEncode(allowReserved bool) string {
 	return escape(f.name) + "=" + strings.Join(encoded, separator)
 }
 
-// declaredProperty returns the argument for a property of the body. It returns an argument without a style for a property
-// that is not declared. Such a property must not look like a member of one that is, because its schema would be ignored.
+// declaredProperty returns the argument for a property of the body. For a property that is not declared, it returns an
+// argument without a style. It returns an error for a name such as metadata[order] if metadata is declared in the style
+// deepObject: the server would read a value that was not checked with the schema of metadata.
 func (e *argumentEncoder) declaredProperty(name string) (project.Argument, error) {
 	var err error
 	for _, a := range e.operation.Arguments {
@@ -181,7 +183,7 @@ func (e *argumentEncoder) declaredProperty(name string) (project.Argument, error
 	return project.Argument{Name: name}, err
 }
 
-// formOf returns how a property is written.
+// formOf returns the FormField of an argument, or the defaults.
 func formOf(a project.Argument) project.FormField {
 	if a.Form == nil {
 		return project.FormField{}
@@ -189,7 +191,7 @@ func formOf(a project.Argument) project.FormField {
 	return *a.Form
 }
 
-// elements returns the elements of a list, or a value that is no list as the only element.
+// elements returns the elements of a list. For any other value, it returns the value alone.
 func elements(raw json.RawMessage) []json.RawMessage {
 	var list []json.RawMessage
 	if raw = bytes.TrimSpace(raw); raw[0] == '[' && json.Unmarshal(raw, &list) == nil {
@@ -198,7 +200,8 @@ func elements(raw json.RawMessage) []json.RawMessage {
 	return []json.RawMessage{raw}
 }
 
-// elementText returns the text of an element in a media type, "" for the default.
+// elementText returns the text of a value in a media type. A mediaType of "" is the default: JSON for objects and lists,
+// and text for other values.
 func elementText(a project.Argument, raw json.RawMessage, mediaType string) (string, error) {
 	raw = bytes.TrimSpace(raw)
 	base, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
@@ -259,17 +262,17 @@ type part struct {
 	content []byte
 }
 
-// partOverhead is the size of a part's boundary and line breaks.
+// partOverhead bounds the size of a part's boundary, of the names of its own header fields, and of its line breaks.
 const partOverhead = 100
 
-// multipartForm collects the parts of a form.
+// multipartForm collects the parts of a form. remaining is the number of bytes that further parts may have.
 type multipartForm struct {
 	parts     []part
 	remaining int
 }
 
-// add adds a part. fileName is "" for a part that is no file, and mediaType is "" for the default.
-// Names with control characters are refused: the header of a part cannot have them.
+// add adds a part. fileName is "" for a part that is not a file. mediaType is "" for a part without a Content-Type. add
+// refuses names with control characters, which the header of a part cannot have.
 func (m *multipartForm) add(name, fileName, mediaType string, headers map[string]string, content []byte) error {
 	if strings.ContainsFunc(name, unicode.IsControl) {
 		return Invalid("Send names without control characters in a form.")
@@ -317,8 +320,8 @@ func (m *multipartForm) encode() (body []byte, contentType string, err error) {
 	return b.Bytes(), w.FormDataContentType(), nil
 }
 
-// boundary returns a boundary that no part contains. It is a digest of all parts, so nobody can choose
-// a content that contains it.
+// boundary returns a boundary that no part contains. It is a digest of all parts, so that no caller can choose content
+// with the boundary.
 func (m *multipartForm) boundary() string {
 	for attempt := 0; ; attempt++ {
 		digest := sha256.New()
@@ -386,8 +389,8 @@ func addElement(form *multipartForm, a project.Argument, name string, raw json.R
 	return form.add(name, "", mediaType, how.Headers, []byte(text))
 }
 
-// addStyledParts adds the parts for a property with a style. Parts are not percent-encoded, so an element
-// of a list must not contain the separator of the list.
+// addStyledParts adds the parts for a property with a style. Parts are not percent-encoded, so addStyledParts refuses
+// values that contain the separator of the style.
 func addStyledParts(form *multipartForm, a project.Argument, raw json.RawMessage) error {
 	list := fieldList{remaining: form.remaining}
 	if err := list.addStyled(a.TargetName(), a.Style, a.Explode, raw); err != nil {

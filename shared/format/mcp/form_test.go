@@ -21,8 +21,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// formOperation returns the operation that an OpenAPI description offers. mediaType, properties and encoding
-// describe its body.
+// formOperation returns the operation of an OpenAPI description. mediaType, properties and encoding describe its body.
 func formOperation(t testing.TB, version, mediaType, properties, encoding string) *project.MCPOperation {
 	t.Helper()
 	document := fmt.Sprintf(`{"openapi": %q, "info": {"title": "t", "version": "1"}, "paths": {"/a": {"post": {
@@ -52,7 +51,7 @@ const (
 	multipartForm = "multipart/form-data"
 )
 
-// urlEncodedCases have a property p of an encoding, and the form that its value must become.
+// urlEncodedCases have the encoding of a property p, a value of p, and the form that a tool must send.
 var urlEncodedCases = []struct{ name, encoding, value, want string }{
 	{"a text", ``, `"a b&c=d+é"`, `p=a%20b%26c%3Dd%2B%C3%A9`},
 	{"a number that float64 would round", ``, `9007199254740993`, `p=9007199254740993`},
@@ -142,7 +141,7 @@ func readParts(t testing.TB, parts mcp.RequestParts) []receivedPart {
 	}
 }
 
-// multipartCases have properties with encodings, arguments, and the parts that they must become.
+// multipartCases have properties with their encodings, arguments, and the parts that a tool must send.
 var multipartCases = []struct {
 	name, version, properties, encoding, arguments string
 	want                                           []receivedPart
@@ -213,7 +212,7 @@ var multipartCases = []struct {
 	},
 }
 
-// TestMultipartForms checks the parts that arguments become.
+// TestMultipartForms checks the parts of the forms that arguments become. The same arguments must become the same form.
 func TestMultipartForms(t *testing.T) {
 	t.Parallel()
 	for _, tt := range multipartCases {
@@ -233,7 +232,7 @@ func TestMultipartForms(t *testing.T) {
 	}
 }
 
-// TestRefusedForms checks arguments that match their schemas, and that no form can represent.
+// TestRefusedForms checks that arguments which no form can represent are refused, although they match their schemas.
 func TestRefusedForms(t *testing.T) {
 	t.Parallel()
 	const file = `"f": {"type": "string", "format": "binary"}`
@@ -319,8 +318,7 @@ func flatten(out map[string]string, name string, value any) {
 	}
 }
 
-// TestFormsArriveUnchanged checks for generated values that a server which parses a form gets exactly the
-// values of the arguments.
+// TestFormsArriveUnchanged checks that a server that parses the forms of generated arguments gets exactly their values.
 func TestFormsArriveUnchanged(t *testing.T) {
 	t.Parallel()
 	const properties = `"text": {"type": "string"}, "list": {"type": "array", "items": {"type": "string"}}, "deep": {},
@@ -387,7 +385,7 @@ func TestFormsArriveUnchanged(t *testing.T) {
 	})
 }
 
-// TestBoundaryIsNotInContent checks that a content with the boundary of an earlier form arrives unchanged.
+// TestBoundaryIsNotInContent checks that content with the boundary of an earlier form arrives unchanged.
 func TestBoundaryIsNotInContent(t *testing.T) {
 	t.Parallel()
 	o := formOperation(t, "3.1.1", multipartForm, `"a": {"type": "string"}`, ``)

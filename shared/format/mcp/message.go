@@ -248,8 +248,9 @@ func CheckJSON(body []byte) error {
 		case token.Kind() == '0' && !schema.IsSafeNumber(token.String()):
 			return &messageError{
 				status: http.StatusBadRequest,
-				text:   "Write numbers of at most " + strconv.Itoa(schema.MaxNumberBytes) + " characters, between -1e308 and 1e308.",
-				code:   codeInvalidRequest,
+				text: "Write numbers of at most " + strconv.Itoa(schema.MaxNumberBytes) +
+					" characters, between -1e308 and 1e308.",
+				code: codeInvalidRequest,
 			}
 		case dec.StackDepth() > maxMessageDepth:
 			return &messageError{

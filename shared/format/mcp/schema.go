@@ -13,13 +13,14 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// Package schema validates arguments. The SDK's own validation does not report the places of violations, and stops at
-// the first one.
+// Package schema validates arguments, in place of the SDK: the SDK stops at the first violation, and does not report its
+// place.
 
 // Schema is the schema of the arguments of a tool or prompt, or of the results of a tool.
 type Schema struct{ compiled *schema.Schema }
 
-// CompileSchema compiles a schema. References in it must be to its own parts. An error says why raw is not a JSON Schema.
+// CompileSchema compiles a schema. Its references must lead to parts of the schema. An error says why raw is not a JSON
+// Schema.
 func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	compiled, err := schema.Compile(raw)
 	if err != nil {
@@ -60,10 +61,10 @@ func (s *Schema) Check(ctx context.Context, raw json.RawMessage) error {
 	return Invalid("Correct the arguments: %s.", strings.Join(describeAll(violations), "; "))
 }
 
-// CheckResult validates the JSON of a result. It returns the first violations. A violation has the place and what the
-// schema requires, but never a value. CheckResult returns nil for a valid result, for a result that would take too long
-// to be checked, and for numbers that are too large or too precise for exact arithmetic. Results do not use the work
-// that the calls of a batch share.
+// CheckResult validates the JSON of a result, and returns the first violations. A violation has its place and the
+// requirement of the schema, and never a value. CheckResult returns nil for a valid result, for a result that would take
+// too long to be checked, and for a result with a number that is not safe (schema.IsSafeNumber). Results do not use the
+// work that the calls of a batch share.
 func (s *Schema) CheckResult(raw json.RawMessage) []string {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -95,7 +96,7 @@ func describeAll(violations []schema.Violation) []string {
 	return out
 }
 
-// describe returns a violation as text of at most maxViolationBytes, and an ellipsis if it is longer.
+// describe returns a violation as text. It cuts a text after maxViolationBytes, and adds an ellipsis.
 func describe(v schema.Violation) string {
 	if v.Pointer == "" {
 		v.Pointer = "/"

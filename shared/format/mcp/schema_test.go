@@ -16,7 +16,8 @@ func TestViolationsAreBounded(t *testing.T) {
 	properties := make([]string, 20)
 	arguments := make([]string, len(properties))
 	for i := range properties {
-		properties[i] = fmt.Sprintf(`"p%02d":{"enum":[%q,%q,%q]}`, i, strings.Repeat("é", 50), strings.Repeat("é", 500+i), "x")
+		properties[i] = fmt.Sprintf(`"p%02d":{"enum":[%q,%q,%q]}`, i, strings.Repeat("é", 50), strings.Repeat("é", 500+i),
+			"x")
 		arguments[i] = fmt.Sprintf(`"p%02d":1`, i)
 	}
 	c, schemaErr := CompileSchema(json.RawMessage(`{"properties":{` + strings.Join(properties, ",") + `}}`))
@@ -77,13 +78,13 @@ func TestViolationsHaveNoValues(t *testing.T) {
 	}
 }
 
-// TestResultViolationsHaveNoValues checks the violations of results: their places and what is required, and no value.
-// A result that is too expensive to be checked counts as valid, and so does one with a number that exact arithmetic would
-// take minutes for.
+// TestResultViolationsHaveNoValues checks that the violations of results have a place and a requirement, and no value. A
+// result counts as valid if it is too expensive to check, or has a number for which exact arithmetic would take minutes.
 func TestResultViolationsHaveNoValues(t *testing.T) {
 	t.Parallel()
 	c, err := CompileSchema(json.RawMessage(`{"type":"object","required":["id"],"properties":{` +
-		`"id":{"pattern":"^[a-z]{1,200}$"},"mail":{"pattern":"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"},"n":{"type":"integer","maximum":5}}}`))
+		`"id":{"pattern":"^[a-z]{1,200}$"},"mail":{"pattern":"[a-z0-9]{1,64}@[a-z0-9]{1,63}\\.[a-z]{2,10}"},` +
+		`"n":{"type":"integer","maximum":5}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
