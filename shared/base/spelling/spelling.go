@@ -1,5 +1,5 @@
-// Package spelling finds the name that a misspelled name probably stands for, for messages about unknown names: of
-// settings, flags, commands and keywords.
+// Package spelling finds the name that the author of a misspelled name probably meant. Messages about unknown settings,
+// flags, commands and keywords use it.
 //
 // It is not a spell checker: callers pass the names that exist.
 package spelling
@@ -16,7 +16,7 @@ func Nearest(typed string, names []string, maxDistance int) (nearest string, ok 
 // DidYouMean returns the question "did you mean NAME?", which all programs use after a misspelled name.
 func DidYouMean(name string) string { return "did you mean " + name + "?" }
 
-// distance returns the Levenshtein distance: the number of letters to insert, delete or replace.
+// distance returns the Levenshtein distance: the smallest number of bytes to insert, delete or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
