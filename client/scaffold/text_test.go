@@ -92,7 +92,7 @@ func TestInvalidTextIsRefusedWithItsLine(t *testing.T) {
 			`line 4: the object has the name "200" already, in line 3`,
 		},
 		{"two merge keys", "x-a: &a {b: c}\nx-d:\n  <<: *a\n  <<: *a\n", `line 4: the object has the name "<<" already`},
-		{"merge key with a text", "openapi: 3.1.0\nx-a: {<<: text}\n", "line 2: a merge key (<<) names an object"},
+		{"merge key with a text", "openapi: 3.1.0\nx-a: {<<: text}\n", "line 2: a merge key (<<) must have an object"},
 		{"merge key with its own object", "openapi: 3.1.0\nx-a: &a {b: {<<: *a}}\n", "contains itself"},
 		{
 			"duplicate in JSON", "{\n\"openapi\": \"3.1.0\",\n\"paths\": {\"/a\": {\n\"get\": {},\n\"get\": {}}}}",

@@ -17,7 +17,7 @@ func CheckEncoding(text []byte) error {
 		name = "UTF-16"
 	case utf8.Valid(text):
 		if at := bytes.IndexByte(text, 0); at >= 0 {
-			return errorAt(text, at, "the file has a zero byte, so that it is no text")
+			return errorAt(text, at, "the file has a zero byte, so it is not a text: save it as text in UTF-8")
 		}
 		return nil
 	default:

@@ -5,15 +5,16 @@ import "go.yaml.in/yaml/v3"
 // pair is a member of an object.
 type pair struct{ name, value *yaml.Node }
 
-// pairs returns the members of an object, followed by those that it merges. Its own members replace merged ones, and
-// earlier merged members replace later ones. pairs returns an error for a duplicate name.
+// pairs returns the members of an object, followed by the members that it merges (<<). If several have the same name, the
+// object's own member is kept, or otherwise the first one that is merged. pairs returns an error for a name that the
+// object itself has twice.
 func (w *writer) pairs(n *yaml.Node, depth int) (all []pair, err error) {
 	var merged []pair
 	lines := make(map[string]int, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if name.Kind != yaml.ScalarNode {
-			return nil, w.fail(name, "the object has a name that is no text: write a text")
+			return nil, w.fail(name, "the name of this member is a list, an object or an alias: write a text")
 		}
 		if first, duplicate := lines[name.Value]; duplicate {
 			return nil, w.fail(name, "the object has the name %.200q already, in line %d: remove one of the two", name.Value,
@@ -35,7 +36,7 @@ func (w *writer) pairs(n *yaml.Node, depth int) (all []pair, err error) {
 	return all, nil
 }
 
-// merged returns the members of the object, or of the list of objects, that a merge key names.
+// merged returns the members of the value of a merge key: of an object, or of a list of objects.
 func (w *writer) merged(n *yaml.Node, depth int) (all []pair, err error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -59,6 +60,6 @@ func (w *writer) merged(n *yaml.Node, depth int) (all []pair, err error) {
 		}
 		return all, nil
 	default:
-		return nil, w.fail(n, "a merge key (<<) names an object, or a list of objects")
+		return nil, w.fail(n, "a merge key (<<) must have an object, or a list of objects: correct its value")
 	}
 }

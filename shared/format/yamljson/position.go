@@ -8,13 +8,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// line returns the line of a text as editors count it: only line feeds begin a line. A value that is missing at the end of
-// the text is in the last line.
+// line converts a line as the library counts it to a line as editors count it: for editors, only line feeds begin a line.
+// A value that is missing at the end of the text is in the last line.
 func (d *Document) line(line int) int { return min(line-sort.SearchInts(d.breaks, line+1), d.lines) }
 
-// Position returns the place of the value that a JSON pointer names: the beginning of its name if it is a member, and
-// otherwise of the value. Places of merged members are where they are merged from. If there is no such value, Position
-// returns the place of the nearest parent. Both numbers begin at 1, and column counts characters.
+// Position returns the place of the value at a JSON pointer: the beginning of its name if it is a member, and otherwise the
+// beginning of the value. A merged member has its place in the object that it is merged from. If there is no such value,
+// Position returns the place of the nearest parent. Both numbers begin at 1. column counts characters.
 func (d *Document) Position(pointer string) (line, column int) {
 	n, at := d.root, d.root
 	for token := range jsontext.Pointer(pointer).Tokens() {
@@ -27,8 +27,8 @@ func (d *Document) Position(pointer string) (line, column int) {
 	return d.line(at.Line), at.Column
 }
 
-// child returns the member of an object, or the element of a list, with the node of its place. It returns nil if there
-// is none. depth is the number of merge keys that were followed.
+// child returns the member of an object or the element of a list as value, and the node that has its position as place. It
+// returns nil if there is none. depth is the number of merge keys that were followed.
 func (d *Document) child(n *yaml.Node, token string, depth int) (place, value *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -60,12 +60,12 @@ func (d *Document) child(n *yaml.Node, token string, depth int) (place, value *y
 const (
 	// maxMerges is the maximum number of merge keys that Position follows for one name.
 	maxMerges = 16
-	// maxSteps is the maximum number of nodes that all calls of Position for a document look at. Later calls return the
-	// place of the root.
+	// maxSteps is the maximum number of nodes that all calls of Position for a document visit. Later calls return the place
+	// of the root.
 	maxSteps = 50_000_000
 )
 
-// mergedChild is child for the object, or the list of objects, that a merge key names.
+// mergedChild is child for the value of a merge key: an object, or a list of objects.
 func (d *Document) mergedChild(n *yaml.Node, token string, depth int) (place, value *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -19,8 +19,8 @@ type writer struct {
 	maxBytes  int64
 }
 
-// JSON returns the document as JSON of about maxBytes at most. Members keep their order, and members that are merged
-// (<<) follow an object's own ones. Numbers that are valid in JSON keep their digits. Its error is an *Error.
+// JSON returns the document as JSON of at most about maxBytes. Members keep their order. Merged members (<<) follow the
+// object's own ones. Numbers that are valid in JSON keep their digits. Its error is an *Error.
 func (d *Document) JSON(maxBytes int64) ([]byte, error) {
 	w := &writer{document: d, remaining: MaxNodes, maxBytes: maxBytes}
 	if err := w.value(d.root, 0); err != nil {
@@ -34,7 +34,7 @@ func (w *writer) fail(n *yaml.Node, format string, args ...any) error {
 	return w.document.failure(n, format, args...)
 }
 
-// tooLarge returns the error for a node that exceeds the size.
+// tooLarge returns the error for a node that exceeds maxBytes or MaxNodes.
 func (w *writer) tooLarge(n *yaml.Node) error {
 	return w.fail(n, "the description is too large, or an alias (*) contains itself: remove or shorten aliases")
 }
@@ -115,7 +115,7 @@ func (w *writer) object(n *yaml.Node, depth int) error {
 func (w *writer) text(n *yaml.Node, text string) error {
 	quoted, err := jsontext.AppendQuote(w.out.AvailableBuffer(), text)
 	if err != nil {
-		return w.fail(n, "this text is no UTF-8: correct its escapes")
+		return w.fail(n, "this text is not UTF-8: correct its escapes")
 	}
 	w.out.Write(quoted)
 	return nil
@@ -139,7 +139,7 @@ func (w *writer) scalar(n *yaml.Node) error {
 			return nil
 		}
 	case "!!str":
-		// A number that a float64 cannot have is a text for the library.
+		// The library reads a number that no float64 can have as a text.
 		if n.Style == 0 && isNumber(n.Value) {
 			w.out.WriteString(n.Value)
 			return nil
@@ -148,8 +148,9 @@ func (w *writer) scalar(n *yaml.Node) error {
 	return w.text(n, n.Value)
 }
 
-// number returns the JSON of a number in YAML 1.2, such as .5, +1 and 0x1F. It returns "" for a text that is no number
-// there or that JSON cannot have, such as 1_000, 010 and .inf.
+// number returns the JSON of a number in YAML 1.2, such as .5, +1 and 0x1F. It returns "" for a text that is not a number
+// in YAML 1.2, such as 1_000, for numbers that JSON cannot have, such as .inf, and for 010, which YAML 1.1 reads as 8 and
+// YAML 1.2 as 10.
 func number(text string) string {
 	if isNumber(text) {
 		return text
@@ -188,10 +189,12 @@ func number(text string) string {
 
 // isNumber reports whether a text is a number in JSON.
 func isNumber(text string) bool {
-	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
-	return text != "" && (text[0] == '-' || isDigit(text[0])) && isDigit(text[len(text)-1]) &&
-		jsontext.Value(text).IsValid()
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || text[len(text)-1] < '0' ||
+		text[len(text)-1] > '9' {
+		return false
+	}
+	return jsontext.Value(text).IsValid()
 }
 
-// maxDigits is the maximum number of digits of a number in hexadecimal or octal digits.
+// maxDigits is the maximum number of digits of a hexadecimal or octal number.
 const maxDigits = 64

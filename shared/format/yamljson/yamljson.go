@@ -1,8 +1,9 @@
 // Package yamljson converts YAML to JSON, and finds the line of each value.
 //
-// It reads YAML as OpenAPI describes it: names of members are texts (200 and on are), dates are texts, and merge keys
-// (<<) are resolved. It refuses what two readers could read in different ways: duplicate names, a second document, and
-// tags of other types. All costs are bounded before the work begins: a few lines with aliases can expand to gigabytes.
+// It reads YAML as OpenAPI describes it: names of members are texts, even 200 and on, dates are texts, and merge keys (<<)
+// are resolved. It refuses what readers understand in different ways: duplicate names, a second document, and tags of
+// types that JSON does not have. The number of nodes and the size of the JSON are bounded: a few lines with aliases can
+// expand to gigabytes.
 //
 // Read this file first. encoding.go recognizes texts that are not UTF-8, write.go writes the JSON, merge.go resolves
 // merge keys, and position.go finds lines.
@@ -32,7 +33,7 @@ type Error struct {
 	// Line and Column are the place of the mistake. Both begin at 1, and Column counts characters. Column is 0 if it is
 	// unknown, and Line is 0 if the mistake is about the whole text.
 	Line, Column int
-	// Text says what is wrong and what to do. It begins with a small letter, and does not end with a period.
+	// Text says what is wrong and what to do. It begins with a lower-case letter, and does not end with a period.
 	Text string
 }
 
@@ -46,11 +47,11 @@ func (e *Error) Error() string {
 // Document is a text in YAML that was read. It is not safe for concurrent use.
 type Document struct {
 	root *yaml.Node
-	// lines is the number of lines of the text. breaks has the lines of the library that begin after a line break other
-	// than a line feed, in ascending order.
+	// lines is the number of lines of the text. breaks has the lines that only the library counts, in ascending order: they
+	// begin after a line break other than a line feed. See otherBreaks.
 	lines  int
 	breaks []int
-	// steps is the number of nodes that Position has looked at.
+	// steps is the number of nodes that Position has visited.
 	steps int
 }
 
@@ -108,9 +109,9 @@ func (d *Document) failure(n *yaml.Node, format string, args ...any) *Error {
 	return &Error{Line: d.line(n.Line), Column: n.Column, Text: fmt.Sprintf(format, args...)}
 }
 
-// CountNodes returns at least the number of nodes of a text in YAML: of its names and values, with two for each comment,
-// which takes as much memory. It counts the characters that separate nodes, also within texts, so that it does not have
-// to parse them.
+// CountNodes returns an upper bound for the number of nodes of a text in YAML: its names and values. A comment counts as two
+// nodes, because it takes as much memory. CountNodes does not parse the text: it counts the characters that can separate
+// nodes, and so also counts those within texts.
 func CountNodes(text []byte) int {
 	count := 1
 	for i, c := range text {
@@ -150,8 +151,8 @@ func isFlow(c byte) bool { return bytes.IndexByte([]byte(",[]{}"), c) >= 0 }
 // maxBreaks is the maximum number of line breaks other than line feeds that are counted.
 const maxBreaks = 100_000
 
-// otherBreaks returns the lines of the library that begin after a line break other than a line feed: the library
-// counts them, and editors do not.
+// otherBreaks returns the numbers of the lines that begin after a line break other than a line feed. The library counts
+// such lines, and editors do not.
 func otherBreaks(text []byte) (out []int) {
 	if !bytes.ContainsAny(text, "\r\u0085\u2028\u2029") {
 		return nil

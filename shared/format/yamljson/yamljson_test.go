@@ -61,12 +61,12 @@ func TestMistakesHaveTheirLine(t *testing.T) {
 		"a: 1\n---\nb: 2":               "line 2: a second document begins here",
 		"a: 1\n---\nb: [":               "line 3: the file is no YAML",
 		"a: [":                          "line 1: the file is no YAML",
-		"a: 1\n? [b]\n: 2":              "line 2: the object has a name that is no text",
+		"a: 1\n? [b]\n: 2":              "line 2: the name of this member is a list",
 		"a: *b":                         "line 1: the file is no YAML: unknown anchor 'b' referenced",
 		"a: 1\nb: !Ref c":               `line 2: the tag "!Ref" has no meaning in JSON`,
 		"a: !!set {b}":                  `line 1: the tag "!!set" has no meaning in JSON`,
 		"a: !!bool b":                   "line 1: this is neither true nor false",
-		"a: 1\n<<: b":                   "line 2: a merge key (<<) names an object",
+		"a: 1\n<<: b":                   "line 2: a merge key (<<) must have an object",
 		"a: &a\n  b: *a":                "or contains itself",
 		"a: &a\n  <<: *a":               "or contains itself",
 		"a: &a [*a, *a]":                "or contains itself",
@@ -95,7 +95,7 @@ func bomb(n int, first, format string) string {
 	return b.String()
 }
 
-// TestHostileTextsAreBounded checks texts that would multiply. The tests that run with it have seconds for each.
+// TestHostileTextsAreBounded checks that texts with aliases that multiply are refused, and that many simple aliases are not.
 func TestHostileTextsAreBounded(t *testing.T) {
 	t.Parallel()
 	chain := []string{"a0: &a0 {x: 0}"}
