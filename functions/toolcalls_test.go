@@ -95,6 +95,8 @@ func argumentsForRequest(tool *apitools.Tool, path, body string, headers ...stri
 			hasBody, out[a.Name] = true, json.RawMessage(body)
 		case project.InProperty:
 			properties[a.TargetName()] = a.Name
+		case project.InFileName, project.InMediaType: // of the files of forms, which no operation has
+			return nil, false
 		}
 	}
 	if len(query) > 0 { // tags, and parameters that do not exist

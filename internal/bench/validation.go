@@ -87,7 +87,8 @@ func orderBody() string {
 func validatedProject(upstream string) fixture.Project {
 	properties, required := fixture.Options{}, []string{}
 	for i := range orderProperties {
-		name, schema := "", fixture.Options{}
+		var name string
+		var schema fixture.Options
 		switch i % 4 {
 		case 0:
 			name, schema = "text", fixture.Options{"type": "string", "minLength": 1, "maxLength": 200}
@@ -118,12 +119,13 @@ func validatedProject(upstream string) fixture.Project {
 		"/validated/{id}": {{"key", "validate"}, {}},
 		"/both/{id}":      {{"key", "validate"}, {"validate-responses"}},
 	} {
-		operation := fixture.Parameters("id")
-		operation["parameters"] = append(operation["parameters"].([]fixture.Options), fixture.Options{
-			"name": "fields", "in": "query", "explode": false,
-			"schema": fixture.Options{"type": "array", "items": fixture.Options{"enum": []string{"a", "b"}}},
-		})
-		operation["requestBody"] = body
+		operation := fixture.Options{"requestBody": body, "parameters": []fixture.Options{
+			{"name": "id", "in": "path", "required": true, "schema": fixture.Options{"type": "string", "maxLength": 20}},
+			{
+				"name": "fields", "in": "query", "explode": false,
+				"schema": fixture.Options{"type": "array", "items": fixture.Options{"enum": []string{"a", "b"}}},
+			},
+		}}
 		project.Routes = append(project.Routes, fixture.Route{
 			Method: "post", Path: path, Handler: "urlForwardHandler", Options: fixture.Options{"baseUrl": upstream},
 			Inbound: policies[0], Outbound: policies[1], Operation: operation,

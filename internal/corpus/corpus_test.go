@@ -60,7 +60,9 @@ type checked struct {
 }
 
 // checkAll checks descriptions on all cores. It checks large ones alone.
-func checkAll(t *testing.T, count int, open func(i int) (name string, size int64, read func() ([]byte, error))) []checked {
+func checkAll(
+	t *testing.T, count int, open func(i int) (name string, size int64, read func() ([]byte, error)),
+) []checked {
 	t.Helper()
 	checker, err := corpus.NewChecker(t.Context())
 	if err != nil {
@@ -129,7 +131,9 @@ func summarize(t *testing.T, results []checked, elapsed time.Duration) {
 			files[k]++
 		}
 	}
-	slowest := slices.SortedFunc(slices.Values(results), func(a, b checked) int { return cmp.Compare(b.elapsed, a.elapsed) })
+	slowest := slices.SortedFunc(slices.Values(results), func(a, b checked) int {
+		return cmp.Compare(b.elapsed, a.elapsed)
+	})
 	t.Logf("%d descriptions with %d routes and %d tools in %v; %d descriptions have refusals; %s",
 		len(results), routes, tools, elapsed.Round(time.Second), refused, peakMemory())
 	for _, r := range slowest[:min(len(slowest), 5)] {
@@ -153,7 +157,8 @@ func writeReport(r checked) error {
 		return err
 	}
 	for _, refusal := range r.Refusals {
-		_, writeErr := fmt.Fprintf(f, "%s\t%s\t%s\n", refusal, refusal.Example, strings.ReplaceAll(refusal.Message, "\n", " "))
+		message := strings.ReplaceAll(refusal.Message, "\n", " ")
+		_, writeErr := fmt.Fprintf(f, "%s\t%s\t%s\n", refusal, refusal.Example, message)
 		err = errors.Join(err, writeErr)
 	}
 	_, writeErr := fmt.Fprintf(f, "%s\tdone\t%d\t%s\n", r.name, r.Routes, r.elapsed.Round(time.Millisecond))

@@ -102,7 +102,7 @@ func TestSampleIsChosenBySeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(committed, b.Bytes()) {
-		t.Errorf("%s is not the sample that the seed chooses: make corpus UPDATE=1 writes it", sampleFile)
+		t.Errorf("%s = another sample, want the one that the seed chooses: make corpus UPDATE=1 writes it", sampleFile)
 	}
 }
 

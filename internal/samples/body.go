@@ -58,8 +58,8 @@ func (d *Document) body(mediaType string, media place) (text []byte, contentType
 	}
 	contentType = strings.ReplaceAll(mediaType, "*", "x")
 	schema := media.member("schema")
-	isChecked := base == urlEncoded || base == formData || base == "application/json" || strings.HasSuffix(base, "+json") ||
-		strings.HasPrefix(base, "text/") && base != "text/xml"
+	isChecked := base == urlEncoded || base == formData || base == "application/json" ||
+		strings.HasSuffix(base, "+json") || strings.HasPrefix(base, "text/") && base != "text/xml"
 	if !isChecked {
 		return []byte("content"), contentType, nil
 	}

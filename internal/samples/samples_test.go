@@ -14,18 +14,25 @@ const document = `{
   "paths": {
     "/a/{id}/{date}": {
       "parameters": [
-        {"name": "id", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 7, "exclusiveMinimum": true}},
-        {"name": "date", "in": "path", "required": true, "style": "label", "schema": {"type": "string", "format": "date"}}
+        {"name": "id", "in": "path", "required": true,
+          "schema": {"type": "integer", "minimum": 7, "exclusiveMinimum": true}},
+        {"name": "date", "in": "path", "required": true, "style": "label",
+          "schema": {"type": "string", "format": "date"}}
       ],
       "post": {
         "parameters": [
-          {"name": "tags", "in": "query", "explode": false, "schema": {"type": "array", "minItems": 2, "uniqueItems": true, "items": {"enum": ["a b", "c"]}}},
-          {"name": "filter", "in": "query", "style": "deepObject", "explode": true, "schema": {"$ref": "#/components/schemas/Filter"}},
-          {"name": "nested", "in": "query", "schema": {"type": "array", "items": {"type": "array", "minItems": 1, "items": {"type": "string"}}}},
-          {"name": "X-Code", "in": "header", "schema": {"type": "string", "pattern": "^(?!x)\\u0041[0-9]{2,}$", "minLength": 5}},
+          {"name": "tags", "in": "query", "explode": false,
+            "schema": {"type": "array", "minItems": 2, "uniqueItems": true, "items": {"enum": ["a b", "c"]}}},
+          {"name": "filter", "in": "query", "style": "deepObject", "explode": true,
+            "schema": {"$ref": "#/components/schemas/Filter"}},
+          {"name": "nested", "in": "query", "schema": {"type": "array",
+            "items": {"type": "array", "minItems": 1, "items": {"type": "string"}}}},
+          {"name": "X-Code", "in": "header",
+            "schema": {"type": "string", "pattern": "^(?!x)\\u0041[0-9]{2,}$", "minLength": 5}},
           {"name": "session", "in": "cookie", "schema": {"type": "string", "minLength": 4, "maxLength": 4}}
         ],
-        "requestBody": {"content": {"text/plain": {}, "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
+        "requestBody": {"content": {"text/plain": {},
+          "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
         "responses": {}
       }
     },
@@ -39,7 +46,8 @@ const document = `{
       "discriminator": {"propertyName": "kind", "mapping": {"dog": "Dog", "cat": "#/components/schemas/Cat"}}
     },
     "Base": {"type": "object", "required": ["id", "kind"], "properties": {
-      "id": {"type": "string", "readOnly": true}, "kind": {"type": "string"}, "parent": {"$ref": "#/components/schemas/Pet"}}},
+      "id": {"type": "string", "readOnly": true}, "kind": {"type": "string"},
+      "parent": {"$ref": "#/components/schemas/Pet"}}},
     "Cat": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"type": "object", "required": ["lives"],
       "properties": {"lives": {"type": "integer", "nullable": true, "multipleOf": 9}}}]},
     "Dog": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"type": "object", "required": ["bark"],

@@ -104,7 +104,9 @@ func (d *Document) discriminated(p, branch place) map[string]any {
 			value = name
 		}
 	}
-	return map[string]any{"properties": map[string]any{property: map[string]any{"const": value}}, "required": []any{property}}
+	return map[string]any{
+		"properties": map[string]any{property: map[string]any{"const": value}}, "required": []any{property},
+	}
 }
 
 // types returns the types that all rules allow. It infers the type from other keywords if no rule has one.

@@ -62,9 +62,11 @@ func (g *generator) value(schemas []place, depth int) (any, error) {
 
 // constant chooses one of the values of an enum.
 func (g *generator) constant(all []any, allowed []string) (any, error) {
-	usable := slices.DeleteFunc(slices.Clone(all), func(value any) bool { return !slices.Contains(allowed, typeOf(value)) })
+	usable := slices.DeleteFunc(slices.Clone(all), func(value any) bool {
+		return !slices.Contains(allowed, typeOf(value))
+	})
 	if len(usable) == 0 {
-		usable = all // the type was inferred, or the check will tell
+		usable = all // the type was inferred, or the check reports it
 	}
 	if len(usable) == 0 {
 		return nil, errNoValue

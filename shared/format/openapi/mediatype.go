@@ -100,7 +100,7 @@ func isUTF8(charset string) bool {
 	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii"}, strings.ToLower(charset))
 }
 
-// singleByteCharset returns the encoding of a charset other than UTF-8 in which texts are checked, or nil.
+// singleByteCharset returns the encoding of a charset that texts can have in addition to UTF-8, or nil.
 func singleByteCharset(charset string) *charmap.Charmap {
 	switch strings.ToLower(charset) {
 	case "iso-8859-1":
@@ -111,8 +111,8 @@ func singleByteCharset(charset string) *charmap.Charmap {
 	return nil
 }
 
-// decodeText returns a text in a charset as UTF-8. It returns false for a charset in which texts are not checked, and for
-// text that is not in the charset.
+// decodeText returns a text in a charset as UTF-8. It returns false for an unsupported charset, and for text
+// that is not in the charset.
 func decodeText(charset string, data []byte) (string, bool) {
 	if isUTF8(charset) {
 		return string(data), utf8.Valid(data)

@@ -168,7 +168,8 @@ func (c *content) multipartPart(r *Report, name string, raw *multipart.Part, dat
 	}
 	text := string(data)
 	// Files are not checked as texts.
-	if charset := parameters["charset"]; !isUTF8(charset) && (isJSON(mediaType) || isText(mediaType) && raw.FileName() == "") {
+	isChecked := isJSON(mediaType) || isText(mediaType) && raw.FileName() == ""
+	if charset := parameters["charset"]; !isUTF8(charset) && isChecked {
 		var ok bool
 		if text, ok = decodeText(charset, data); !ok || isJSON(mediaType) {
 			return part{}, "must be UTF-8 text"

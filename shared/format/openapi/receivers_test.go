@@ -49,7 +49,7 @@ func TestTextsAreReadInTheirCharset(t *testing.T) {
 	}
 }
 
-// TestFormsAreReadInOneWay checks multipart forms in which servers find different parts, names or contents.
+// TestFormsAreReadInOneWay checks multipart forms that servers divide into different parts, names or contents.
 func TestFormsAreReadInOneWay(t *testing.T) {
 	t.Parallel()
 	q := compile(t, "", `{"body":{"content":[{"type":"multipart/form-data","schema":{"type":"object","properties":{
@@ -71,12 +71,18 @@ func TestFormsAreReadInOneWay(t *testing.T) {
 		{"a part after the last boundary", one(head, "x") + "--b\n" + admin + "--b--\n", misplaced},
 		{"a boundary after LF", one(head, "x\v--b\v"+strings.ReplaceAll(admin, "\n", "\v")), misplaced},
 		{"white space after a boundary", one(head, "x\n--b \n"+admin), misplaced},
-		{"two dispositions", one(head+"\n"+strings.Replace(head, "note", "role", 1), "admin"), "body : must have one Content-Disposition for each part"},
+		{
+			"two dispositions", one(head+"\n"+strings.Replace(head, "note", "role", 1), "admin"),
+			"body : must have one Content-Disposition for each part",
+		},
 		{"name*", one(head+"; name*=utf-8''role", "admin"), names},
 		{"name*0", one(head+"; name*0=role", "admin"), names},
 		{"a name within the file name", one(head+`; filename="a\"; name=\"role"`, "admin"), names},
 		{"a file name with a quotation mark", one(head+`; filename="a\"name=b"`, "x"), ""},
-		{"quoted-printable", one(strings.Replace(head, "note", "role", 1)+"\nContent-Transfer-Encoding: quoted-printable", "=75ser"), encoded},
+		{
+			"quoted-printable",
+			one(strings.Replace(head, "note", "role", 1)+"\nContent-Transfer-Encoding: quoted-printable", "=75ser"), encoded,
+		},
 		{"base64", one(head+"\nContent-Transfer-Encoding: base64", "eA=="), encoded},
 		{"binary", one(head+"\nContent-Transfer-Encoding: Binary", "x"), ""},
 		{"UTF-7", one(head+"\nContent-Type: text/plain; charset=utf-7", "+ADw-"), notUTF8},

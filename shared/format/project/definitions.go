@@ -163,8 +163,8 @@ func (d *definer) subtypeConditions(in schemaContext, p place) (out []any) {
 	for _, name := range slices.Sorted(maps.Keys(mapping)) {
 		target, _ := p.doc.resolve(p.doc.mappedReference(mapping[name]))
 		if target.doc == nil {
-			d.c.warn(p.doc.file, discriminator.at+pointer("mapping", name), "This names a schema that does not exist, so values "+
-				"of this type are only checked with the base type. Write a name of components/schemas, or "+
+			d.c.warn(p.doc.file, discriminator.at+pointer("mapping", name), "This names a schema that does not exist, so "+
+				"values of this type are only checked with the base type. Write a name of components/schemas, or "+
 				"#/components/schemas/NAME.")
 			continue
 		}

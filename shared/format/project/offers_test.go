@@ -218,8 +218,8 @@ func TestNothingIsOfferedBeyondArtifactBudget(t *testing.T) {
 // argument, even if another part of the schema requires it.
 func TestRequiredPropertiesAreArguments(t *testing.T) {
 	for _, mediaType := range []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"} {
-		document := strings.ReplaceAll(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"}, "paths": {"/a": {"post": {
-			"operationId": "a", "responses": {"200": {"description": "d"}},
+		document := strings.ReplaceAll(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"},
+			"paths": {"/a": {"post": {"operationId": "a", "responses": {"200": {"description": "d"}},
 			"requestBody": {"required": true, "content": {"TYPE": {"schema": {"allOf": [
 				{"type": "object", "properties": {"id": {"type": "string", "readOnly": true}, "name": {"type": "string"}}},
 				{"type": "object", "required": ["id", "name", "kind"]}

@@ -98,8 +98,8 @@ func (c *compiler) warnUncheckedIn(p place, kind objectKind, reasons map[string]
 }
 
 // uncheckedPattern is the warning about a pattern that the gateway cannot evaluate, with its reason.
-const uncheckedPattern = "The gateway cannot check this pattern, because it %s. It accepts every text, and the upstream " +
-	"has to check it."
+const uncheckedPattern = "The gateway cannot check this pattern, because it %s. It accepts every text, and the " +
+	"upstream has to check it."
 
 // uncheckedReason returns why the gateway cannot evaluate a pattern, as the end of a sentence about it. It returns "" for
 // a pattern that it evaluates, and for an invalid one.

@@ -145,8 +145,8 @@ func (b *describer) parameter(at place, in ParameterLocation, name, hidden strin
 		b.warn(at, "This parameter has no effect: the path has no {%s}. Correct its name or remove it.", printable(name))
 		return p, false
 	case in == HeaderParameter && slices.Contains(ignoredHeaders, strings.ToLower(name)):
-		b.warn(at, "This parameter has no effect: OpenAPI describes the header %s elsewhere, by the media types of bodies or "+
-			"by security schemes. Remove the parameter.", printable(name))
+		b.warn(at, "This parameter has no effect: OpenAPI describes the header %s elsewhere, by the media types of bodies "+
+			"or by security schemes. Remove the parameter.", printable(name))
 		return p, false
 	}
 	b.size += 100 + len(name)
@@ -203,8 +203,8 @@ func (b *describer) content(body place, hidden string) []MediaType {
 		if isValidated(m.Type) {
 			m.Schema, m.Encoding = b.addSchema(hidden, media.member("schema")), b.encodings(media, hidden)
 		} else if media.member("schema").value != nil {
-			b.warn(media.member("schema"), "Bodies of the type %s are not checked with this schema: the gateway validates JSON, "+
-				"forms and text. It accepts every body of this type.", printable(m.Type))
+			b.warn(media.member("schema"), "Bodies of the type %s are not checked with this schema: the gateway validates "+
+				"JSON, forms and text. It accepts every body of this type.", printable(m.Type))
 		}
 		b.size += 50 + len(m.Type)
 		same := slices.IndexFunc(out, func(other MediaType) bool { return other.Type == m.Type })

@@ -232,6 +232,6 @@ func (u *useChecker) checkDiscriminator(p usedPart, schema map[string]any) {
 	if len(mapping) > 0 || len(u.c.extensions[identity(schema)]) == 0 {
 		return
 	}
-	u.warn(p.place, "discriminator", "Values are checked with this schema, and not with the subtypes that extend it. Add a "+
-		"mapping with the names of the subtypes.")
+	u.warn(p.place, "discriminator", "Values are checked with this schema, and not with the subtypes that extend it. Add "+
+		"a mapping with the names of the subtypes.")
 }

@@ -18,8 +18,8 @@ const (
 	// matchStepsPerUnit is the number of steps of pattern matching in a unit. A step tries one instruction on one byte. It
 	// takes 10 to 25 ns if RE2 cannot use a fast algorithm.
 	matchStepsPerUnit = 4
-	// namesPerUnit is the number of names that are looked up in a unit, and scopesPerUnit the number of schemas being
-	// applied in which the library looks for cycles.
+	// namesPerUnit is the number of names that are looked up in a unit, and scopesPerUnit the number of applied schemas that
+	// the library searches for cycles in a unit.
 	namesPerUnit, scopesPerUnit = 2, 16
 	// plainWork and exactWork are the work of exact arithmetic with a plain integer and with another number. tooMuchWork
 	// is the work of arithmetic with an unsafe number. It exceeds MaxWork.

@@ -351,7 +351,9 @@ func (l validationLog) unchecked(x *pipeline.Exchange, part, reason string) {
 }
 
 // attributes returns the attributes of a line that counts as the metric, by the dimension.
-func (l validationLog) attributes(x *pipeline.Exchange, metric, dimension, value string, more ...slog.Attr) []slog.Attr {
+func (l validationLog) attributes(
+	x *pipeline.Exchange, metric, dimension, value string, more ...slog.Attr,
+) []slog.Attr {
 	attributes := append(more, slog.String("requestId", x.RequestID),
 		slog.String("deployment", l.setup.Identity.Deployment), slog.String("operation", x.Route.Info.OperationID),
 		slog.String("policy", l.policy), slog.String(dimension, value), slog.Int(metric, 1))
