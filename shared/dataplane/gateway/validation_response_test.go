@@ -26,6 +26,7 @@ func validatedResponses() map[string]validatedResponse {
 		"wrong property":     {200, `{"id": 1, "name": "n", "price": -1}`, [2]string{}, "body /price", true},
 		"missing property":   {200, `{"name": "n", "price": 1}`, [2]string{}, "does not match", true},
 		"wrong gzip":         {200, zipped(`{"id": 1, "name": "n", "price": "sesame"}`), gzip, "body /price", true},
+		"empty":              {200, "", [2]string{}, "body: must be JSON", true},
 		"undocumented":       {202, valid, [2]string{}, "does not match", true},
 		"media type":         {200, "hello", [2]string{"Content-Type", "text/plain"}, "does not match", true},
 		"stream":             {200, "data: {}\n\n", [2]string{"Content-Type", "text/event-stream"}, "streamed", false},

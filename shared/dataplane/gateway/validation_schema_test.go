@@ -33,6 +33,22 @@ func schemaCases() map[string]schemaCase {
 				`{"kind": "dog", "bark": true, "friend": {"kind": "puppy", "age": 1}}`: 1,
 			},
 		},
+		"a discriminator selects an alternative of oneOf": {
+			"3.1.0", `"Boat": {"oneOf": [{"$ref": "#/components/schemas/Sail"}, {"$ref": "#/components/schemas/Motor"}],
+				"discriminator": {"propertyName": "kind", "mapping": {"sail": "Sail"}}},
+				"Sail": {"type": "object", "required": ["kind"], "properties": {"masts": {"type": "integer"}},
+				"not": {"required": ["power"]}},
+				"Motor": {"type": "object", "required": ["kind", "power"]}`,
+			`{"$ref": "#/components/schemas/Boat"}`, map[string]int{
+				`{"kind": "sail", "masts": 1}`: 0, `{"kind": "Motor", "power": 1}`: 0, `{"kind": "sail", "power": 1}`: 1,
+				`{"kind": "Motor", "masts": 1}`: 1,
+			},
+		},
+		"keywords with invalid values have no effect": {
+			"3.1.0", ``, `{"type": "object", "required": "n", "additionalProperties": "no", "properties": {"n": {"type": "objekt",
+				"items": [{}], "minLength": "two", "maxLength": 2, "exclusiveMinimum": true, "$ref": 5, "if": 3}}}`,
+			map[string]int{`{}`: 0, `{"n": "ab", "m": 1}`: 0, `{"n": "abc"}`: 1},
+		},
 		"a subtype is checked with its base type": {
 			"3.1.0", animals, `{"$ref": "#/components/schemas/Dog"}`, map[string]int{
 				`{"kind": "dog", "bark": true}`: 0, `{"bark": true}`: 1, `{"kind": "puppy", "bark": true}`: 1,

@@ -149,6 +149,7 @@ func TestRequestsAreValidated(t *testing.T) {
 			"/pets/0", sending(`{"name": 1, "price": -1}`), 400, []string{"path /id", "body /name", "body /price"},
 		},
 		"media type":       {"/pets/1", replaced("Content-Type", "text/plain"), 415, nil},
+		"charset":          {"/pets/1", replaced("Content-Type", "application/json; charset=utf-16"), 415, nil},
 		"content encoding": {"/pets/1", replaced("Content-Encoding", "br"), 415, nil},
 		"no gzip":          {"/pets/1", replaced("Content-Encoding", "gzip"), 400, nil},
 		"too large":        {"/pets/1", sending(`{"name": "` + strings.Repeat("n", 1<<20) + `", "price": 1}`), 413, nil},

@@ -114,6 +114,9 @@ func (d *definer) convert(in schemaContext, p place, optional []string) any {
 	if object == nil {
 		return p.value != false // a value that is no schema is already reported
 	}
+	if !in.isOpenAPI30 {
+		object = withoutInvalid(object)
+	}
 	_, isReference := object["$ref"].(string)
 	if isReference && in.isOpenAPI30 {
 		return d.convertReference(in, p, optional) // OpenAPI 3.0 ignores the other members
@@ -149,17 +152,28 @@ func (d *definer) convert(in schemaContext, p place, optional []string) any {
 	return out
 }
 
-// subtypeConditions returns a schema for each subtype that the mapping of a discriminator names: if the discriminator's
-// property has a mapped value, the value has to match the mapped schema. It returns none for a schema that lists its
-// alternatives itself.
+// subtypeConditions returns a schema for each subtype that a discriminator names: if the discriminator's property has the
+// name of a subtype, the value has to match the subtype. The names are those of the mapping, and those of the schemas that
+// oneOf and anyOf refer to.
 func (d *definer) subtypeConditions(in schemaContext, p place) (out []any) {
 	discriminator := p.member("discriminator")
 	property, _ := discriminator.object()["propertyName"].(string)
-	mapping := discriminator.member("mapping").object()
-	if in.inSubtype || property == "" || p.object()["oneOf"] != nil || p.object()["anyOf"] != nil {
+	if in.inSubtype || property == "" {
 		return nil
 	}
 	in.inSubtype = true
+	subtypes := map[string]place{}
+	for _, keyword := range []string{"oneOf", "anyOf"} {
+		alternatives, _ := p.object()[keyword].([]any)
+		for _, alternative := range alternatives {
+			at := place{doc: p.doc, value: alternative}
+			target, _ := p.doc.resolve(at.reference())
+			if names := tokens(target.at); target.doc != nil && len(names) > 0 {
+				subtypes[names[len(names)-1]] = target
+			}
+		}
+	}
+	mapping := discriminator.member("mapping").object()
 	for _, name := range slices.Sorted(maps.Keys(mapping)) {
 		target, _ := p.doc.resolve(p.doc.mappedReference(mapping[name]))
 		if target.doc == nil {
@@ -168,14 +182,17 @@ func (d *definer) subtypeConditions(in schemaContext, p place) (out []any) {
 				"#/components/schemas/NAME.")
 			continue
 		}
-		if identity(target.object()) == identity(p.object()) {
+		subtypes[name] = target
+	}
+	for _, name := range slices.Sorted(maps.Keys(subtypes)) {
+		if identity(subtypes[name].object()) == identity(p.object()) {
 			continue // the base type itself
 		}
 		out = append(out, map[string]any{
 			"if": map[string]any{
 				"properties": map[string]any{property: map[string]any{"const": name}}, "required": []any{property},
 			},
-			"then": d.definitionOf(in, target, nil),
+			"then": d.definitionOf(in, subtypes[name], nil),
 		})
 	}
 	return out

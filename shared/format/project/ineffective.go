@@ -107,9 +107,12 @@ func (c *compiler) checkIneffective(file string, at []string, kind objectKind, o
 			warn("$schema", otherDialect)
 		}
 		if !is30 { // the schema of OpenAPI 3.0 refuses unknown keywords
-			for name := range object {
-				if message := unknownKeyword(name); message != "" {
+			for name, value := range object {
+				if message := unknownKeyword(name, len(c.ineffective) < maxIneffective); message != "" {
 					warn(name, message)
+				}
+				if needed := neededValue(name, value); needed != "" {
+					warn(name, fmt.Sprintf("%s has no effect, because its value has to be %s. Correct it.", quote(name), needed))
 				}
 			}
 		}
@@ -143,8 +146,8 @@ var replacedKeywords = map[string]string{
 }
 
 // unknownKeyword returns a warning about a keyword that schemas of OpenAPI 3.1 and 3.2 do not have. It returns "" for
-// one that they have, and for extensions.
-func unknownKeyword(name string) string {
+// one that they have, and for extensions. If suggests is set, the warning names a similar keyword.
+func unknownKeyword(name string, suggests bool) string {
 	const text = "Schemas of OpenAPI 3.1 and later have no keyword %s, so it has no effect. %s"
 	if advice, replaced := replacedKeywords[name]; replaced {
 		return fmt.Sprintf(text, quote(name), advice)
@@ -153,7 +156,9 @@ func unknownKeyword(name string) string {
 	if keywords.known[name] || strings.HasPrefix(name, "x-") {
 		return ""
 	}
-	if near := keywords.near(name); near != "" {
+	const longestTypo = 40 // no keyword is so long
+	if !suggests || len(name) > longestTypo {
+	} else if near := keywords.near(name); near != "" {
 		return fmt.Sprintf(text, quote(name), "Did you mean "+near+"?")
 	}
 	return fmt.Sprintf(text, quote(name), "Correct its name, remove it, or write x- before the name of an extension.")

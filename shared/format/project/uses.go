@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/gatewright/gatewright/shared/base/spelling"
 )
 
 // This file warns about keywords that would restrict requests, responses or the arguments of tools, and do not. It reads
@@ -161,14 +164,37 @@ func (u *useChecker) check(p usedPart, object map[string]any) {
 			u.warn(p.place, "contentSchema", "Texts are not checked with contentSchema: the gateway does not read the document "+
 				"within a text.")
 		}
-		if format, ok := object["format"].(string); ok && slices.Contains(uncheckedFormats[:], format) {
-			u.warn(p.place, "format", "The gateway does not check the format %s, and accepts every text. Use pattern to "+
-				"restrict it.", format)
+		if format, ok := object["format"].(string); ok {
+			u.checkFormat(p.place, format)
 		}
 		u.checkDiscriminator(p, object)
 	default:
 	}
 }
+
+// checkFormat warns about a format that is not checked although authors expect it, and about a misspelled one. Other
+// formats can be those of the author.
+func (u *useChecker) checkFormat(p place, format string) {
+	const maxDistance = 2 // date_time and datetime are date-time
+	switch nearest, isNear := spelling.Nearest(strings.ToLower(format), checkedFormats[:], maxDistance); {
+	case slices.Contains(uncheckedFormats[:], format):
+		u.warn(p, "format", "The gateway does not check the format %s, and accepts every text. Use pattern to restrict it.",
+			format)
+	case isNear && nearest != format && len(format) > maxDistance+1 && !slices.Contains(otherFormats[:], format):
+		u.warn(p, "format", "The gateway does not check the format %s, because it does not know it. Did you mean %s?",
+			quote(format), nearest)
+	}
+}
+
+// checkedFormats are the formats that package schema checks. otherFormats are formats of OpenAPI and of its registry with
+// similar names.
+var (
+	checkedFormats = [...]string{
+		"byte", "date", "date-time", "duration", "email", "hostname", "int32", "int64", "ipv4", "ipv6", "json-pointer",
+		"time", "uri", "uri-reference", "uuid",
+	}
+	otherFormats = [...]string{"int8", "int16", "uint8", "uint16", "uint32", "uint64", "url", "bytes", "char", "data"}
+)
 
 // uncheckedFormats are the formats of JSON Schema 2020-12 that the gateway does not check.
 var uncheckedFormats = [...]string{

@@ -89,7 +89,7 @@ func (p *responseValidation) Outbound(x *pipeline.Exchange, r *http.Response) *h
 	case !hasBody(x, r):
 	case reason != "":
 		p.log.unchecked(x, "response", reason)
-	case p.rejects:
+	case p.rejects, r.ContentLength == 0:
 		if err := p.readBody(x, description, report, r); err != nil {
 			x.Cause = fmt.Errorf("read the upstream's response: %w", err)
 			_ = r.Body.Close()
@@ -107,15 +107,16 @@ func (p *responseValidation) Outbound(x *pipeline.Exchange, r *http.Response) *h
 		return r
 	}
 	p.log.violations(x, InvalidResponses, "refused", report.Violations)
+	x.RefusedBy = p.log.policy
 	_ = r.Body.Close()
 	return x.Problem(http.StatusBadGateway, "The upstream's response does not match the API's description, so it was not "+
 		"sent. Tell the operators of the API, with the request ID.")
 }
 
-// hasBody reports whether a response can have a body.
+// hasBody reports whether a response has a body, or lacks one although it has a Content-Type.
 func hasBody(x *pipeline.Exchange, r *http.Response) bool {
 	return x.Method != http.MethodHead && r.StatusCode != http.StatusNoContent && r.StatusCode != http.StatusNotModified &&
-		r.ContentLength != 0 && r.Body != http.NoBody
+		(r.ContentLength != 0 && r.Body != http.NoBody || r.Header.Get("Content-Type") != "")
 }
 
 // streamTypes are the media types of streams, in addition to those of isStream.

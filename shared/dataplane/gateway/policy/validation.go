@@ -216,9 +216,12 @@ func (p *requestValidation) checkBody(
 			p.log.unchecked(x, "request", "media type")
 			return nil
 		}
-		response := x.Problem(http.StatusUnsupportedMediaType, "Send the body as "+
-			joinWithOr(description.ContentTypes())+", with its type in one Content-Type.")
-		return response
+		base, _, hasParameters := strings.Cut(mediaType, ";")
+		if hasParameters && description.Accepts(base) {
+			return x.Problem(http.StatusUnsupportedMediaType, "Send the body in UTF-8, and no other charset in Content-Type.")
+		}
+		return x.Problem(http.StatusUnsupportedMediaType, "Send the body as "+joinWithOr(description.ContentTypes())+
+			", with its type in one Content-Type.")
 	}
 	raw, whole, refusal := x.ReadBody(p.maxBytes, !rejects)
 	switch {
@@ -233,7 +236,11 @@ func (p *requestValidation) checkBody(
 	}
 	decoded, err := decodeBody(x, x.Header["Content-Encoding"], raw, p.maxBytes)
 	if err != nil && !rejects {
-		p.log.unchecked(x, "request", "content encoding")
+		reason := "content encoding"
+		if errors.Is(err, errDecodedTooLarge) {
+			reason = "too large"
+		}
+		p.log.unchecked(x, "request", reason)
 		return nil
 	}
 	if err != nil {
@@ -333,7 +340,7 @@ const maxLoggedViolations = 5
 func (l validationLog) violations(x *pipeline.Exchange, metric, outcome string, all []openapi.Violation) {
 	texts := make([]string, 0, maxLoggedViolations)
 	for _, v := range all[:min(len(all), maxLoggedViolations)] {
-		texts = append(texts, v.In+" "+v.Pointer+" "+v.Detail)
+		texts = append(texts, strings.TrimSpace(v.In+" "+v.Pointer)+": "+v.Detail)
 	}
 	const line = "message does not match its description"
 	if l.setup.Log != nil {
