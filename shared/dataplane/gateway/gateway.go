@@ -100,6 +100,8 @@ type Gateway struct {
 	documents *graphql.Cache
 	// responseMemory bounds the memory for the responses of all sites that are validated.
 	responseMemory *semaphore.Weighted
+	// checkSlots bounds the bodies of all sites that are validated at the same time.
+	checkSlots *semaphore.Weighted
 	// inFlight counts the requests in flight of each account.
 	inFlight accountCounter
 	// warm is set by the first request that is logged, measured or traced. That request is reported as a cold start.
@@ -123,6 +125,7 @@ func New(c Config) *Gateway {
 	return &Gateway{
 		config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now},
 		documents: graphql.NewCache(), responseMemory: semaphore.NewWeighted(validatedResponseBytes),
+		checkSlots: policy.NewCheckSlots(),
 	}
 }
 
@@ -134,7 +137,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 			Keys: g.config.Keys, Allowances: g.config.Allowances, ClientVerifier: g.config.ClientVerifier,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
 			Documents: g.documents, Operations: g.config.Operations, ResponseMemory: g.responseMemory,
-			Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
+			CheckSlots: g.checkSlots, Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
 		},
 		log: g.config.Log, count: g.count,
 	})

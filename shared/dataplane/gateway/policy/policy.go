@@ -53,6 +53,8 @@ type Setup struct {
 	Operations Operations
 	// ResponseMemory bounds the bytes of responses that are kept in memory to be validated, nil for no bound.
 	ResponseMemory *semaphore.Weighted
+	// CheckSlots bounds the bytes of the bodies that are validated at the same time (NewCheckSlots), nil for no bound.
+	CheckSlots *semaphore.Weighted
 	// Log receives the warnings of policies. One of them is the line for a request that quota-inbound could
 	// not count. If Metrics is set, that line is also a metric, with the time of Now.
 	Log     *slog.Logger

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type responseValidation struct {
 	rejects bool
 	rate    float64
 	memory  *responseMemory
+	slots   checkSlots
 	log     validationLog
 }
 
@@ -57,7 +59,7 @@ func newResponseValidation(name string, raw json.RawMessage, s *Setup) (Provisio
 	if s == nil || len(problems) > 0 {
 		return Provisioned{}, problems
 	}
-	p := &responseValidation{rejects: o.Mode == actionReject, rate: o.SampleRate, log: newValidationLog(name, s)}
+	p := &responseValidation{rejects: o.Mode == actionReject, rate: o.SampleRate, slots: checkSlots{s.CheckSlots}, log: newValidationLog(name, s)}
 	if s.ResponseMemory != nil {
 		p.memory = &responseMemory{s.ResponseMemory}
 	}
@@ -166,7 +168,12 @@ func (p *responseValidation) readBody(
 		kept.Reader = io.MultiReader(kept.Reader, source)
 		return nil
 	}
-	if reason := checkResponseBody(x, description, report, r.StatusCode, r.Header, raw); reason != "" {
+	done, err := p.slots.acquire(x.Context, checkedSize(r.Header, raw))
+	if err != nil { // the client has gone
+		return nil
+	}
+	defer done()
+	if reason := checkResponseBody(description, report, r.StatusCode, r.Header, raw); reason != "" {
 		p.log.unchecked(x, "response", reason)
 	}
 	return nil
@@ -210,7 +217,13 @@ func (p *responseValidation) record(
 		case !body.ended:
 			reason = "ended early"
 		default:
-			reason = checkResponseBody(x, description, report, status, header, data)
+			// The client waits for the end of the body, so this does not wait for a slot.
+			if release, ok := p.slots.tryAcquire(checkedSize(header, data)); ok {
+				reason = checkResponseBody(description, report, status, header, data)
+				release()
+			} else {
+				reason = "no memory"
+			}
 		}
 		if reason != "" {
 			p.log.unchecked(x, "response", reason)
@@ -235,13 +248,21 @@ func (m *responseMemory) release(n int64) {
 	}
 }
 
+// checkedSize returns the maximum size of a body after it is decompressed.
+func checkedSize(header http.Header, raw []byte) int {
+	if isEncoded(header["Content-Encoding"]) {
+		return maxValidatedResponse
+	}
+	return len(raw)
+}
+
 // checkResponseBody adds the violations of a body that was received completely to a report. It returns why the body was
 // not checked, or "".
 func checkResponseBody(
-	x *pipeline.Exchange, description *openapi.Response, report *openapi.Report, status int, header http.Header,
-	raw []byte,
+	description *openapi.Response, report *openapi.Report, status int, header http.Header, raw []byte,
 ) string {
-	decoded, err := decodeBody(x, header["Content-Encoding"], raw, maxValidatedResponse)
+	// The decompressed bytes do not count as bytes of the request: the slot bounds them.
+	decoded, err := decodeBody(context.Background(), header["Content-Encoding"], raw, maxValidatedResponse)
 	switch {
 	case errors.Is(err, errDecodedTooLarge):
 		return "too large"

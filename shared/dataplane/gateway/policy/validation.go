@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,6 +100,7 @@ type requestValidation struct {
 	actions       map[string]string
 	rejectUnknown bool
 	maxBytes      int64
+	slots         checkSlots
 	log           validationLog
 }
 
@@ -129,7 +131,7 @@ func newRequestValidation(name string, raw json.RawMessage, s *Setup) (Provision
 	if s == nil || len(problems) > 0 {
 		return Provisioned{}, problems
 	}
-	p.log = newValidationLog(name, s)
+	p.log, p.slots = newValidationLog(name, s), checkSlots{s.CheckSlots}
 	return Provisioned{Inbound: p}, nil
 }
 
@@ -234,7 +236,7 @@ func (p *requestValidation) checkBody(
 		p.log.unchecked(x, "request", "too large")
 		return nil
 	}
-	decoded, err := decodeBody(x, x.Header["Content-Encoding"], raw, p.maxBytes)
+	decoded, err := decodeBody(x.Context, x.Header["Content-Encoding"], raw, p.maxBytes)
 	if err != nil && !rejects {
 		reason := "content encoding"
 		if errors.Is(err, errDecodedTooLarge) {
@@ -246,8 +248,14 @@ func (p *requestValidation) checkBody(
 	if err != nil {
 		return p.refuseEncoding(x, err)
 	}
+	release, err := p.slots.acquire(x.Context, len(decoded))
+	if err != nil {
+		x.Cause = fmt.Errorf("wait for the check of a body: %w", err)
+		return x.Problem(http.StatusServiceUnavailable, "The request ended before its body could be checked. Send it again.")
+	}
 	before := len(report.Violations)
 	description.CheckBody(report, mediaType, decoded)
+	release()
 	if rejects && len(report.Violations) == before && isEncoded(x.Header["Content-Encoding"]) {
 		// The upstream gets the bytes that were checked. Another decoder could read others from the compressed body.
 		x.ReplaceBody(decoded)
@@ -295,8 +303,9 @@ func encodings(values []string) []string {
 // isEncoded reports whether a body has a content encoding.
 func isEncoded(values []string) bool { return len(encodings(values)) > 0 }
 
-// decodeBody decompresses a body of at most limit bytes. The memory counts toward the memory for bodies.
-func decodeBody(x *pipeline.Exchange, header []string, raw []byte, limit int64) ([]byte, error) {
+// decodeBody decompresses a body of at most limit bytes. The memory counts toward the
+// memory for bodies of the context's request.
+func decodeBody(ctx context.Context, header []string, raw []byte, limit int64) ([]byte, error) {
 	switch names := encodings(header); {
 	case len(names) == 0, len(raw) == 0:
 		return raw, nil
@@ -307,7 +316,7 @@ func decodeBody(x *pipeline.Exchange, header []string, raw []byte, limit int64) 
 	if err != nil {
 		return nil, fmt.Errorf("read the header of gzip: %w", err)
 	}
-	decoded, err := bodies.Read(x.Context, unzipped, -1, limit)
+	decoded, err := bodies.Read(ctx, unzipped, -1, limit)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok && tooLarge.Limit == limit {
 		return nil, errDecodedTooLarge
 	}
