@@ -138,15 +138,7 @@ func write(b *strings.Builder, re *syntax.Regexp, extra int) {
 			write(b, sub, extra)
 		}
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
-		least, most := re.Min, re.Max
-		switch {
-		case re.Op == syntax.OpStar:
-			least, most = 0, -1
-		case re.Op == syntax.OpPlus:
-			least, most = 1, -1
-		case re.Op == syntax.OpQuest:
-			least, most = 0, 1
-		}
+		least, most := repetitions(re)
 		count := least + extra
 		if most >= 0 {
 			count = min(count, most)
@@ -157,6 +149,20 @@ func write(b *strings.Builder, re *syntax.Regexp, extra int) {
 	case syntax.OpNoMatch, syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
 		syntax.OpWordBoundary, syntax.OpNoWordBoundary: // they match no characters
 	}
+}
+
+// repetitions returns the least and the greatest number of repetitions, -1 for no bound.
+func repetitions(re *syntax.Regexp) (least, most int) {
+	if re.Op == syntax.OpRepeat {
+		return re.Min, re.Max
+	}
+	if re.Op == syntax.OpPlus {
+		least = 1
+	}
+	if re.Op == syntax.OpQuest {
+		return 0, 1
+	}
+	return least, -1
 }
 
 // readable returns a character of a class, given as ranges: a letter or digit if there is one.
