@@ -102,7 +102,8 @@ func TestSampleIsChosenBySeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(committed, b.Bytes()) {
-		t.Errorf("%s = another sample, want the one that the seed chooses: make corpus UPDATE=1 writes it", sampleFile)
+		t.Errorf("%s = %d bytes of another sample, want the one that the seed chooses: make corpus UPDATE=1 writes it",
+			sampleFile, len(committed))
 	}
 }
 

@@ -55,7 +55,7 @@ func sources(t *testing.T) (all []source) {
 			return err
 		})
 		if err != nil || len(all) == before {
-			t.Fatalf("descriptions in %s = none, %v, want some: make corpus installs the packages", root.folder, err)
+			t.Fatalf("descriptions in %s = none (%v), want some: make corpus installs the packages", root.folder, err)
 		}
 	}
 	slices.SortFunc(all, func(a, b source) int { return strings.Compare(a.name, b.name) })

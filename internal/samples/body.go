@@ -58,14 +58,15 @@ func (d *Document) body(mediaType string, media place) (text []byte, contentType
 	}
 	contentType = strings.ReplaceAll(mediaType, "*", "x")
 	schema := media.member("schema")
-	isChecked := base == urlEncoded || base == formData || base == "application/json" ||
-		strings.HasSuffix(base, "+json") || strings.HasPrefix(base, "text/") && base != "text/xml"
+	isJSON := base == "application/json" || strings.HasSuffix(base, "+json")
+	isChecked := isJSON || base == urlEncoded || base == formData ||
+		strings.HasPrefix(base, "text/") && base != "text/xml"
 	if !isChecked {
 		return []byte("content"), contentType, nil
 	}
 	_, err = d.sampleOrText(schema, func(value any) error {
 		switch {
-		case base == "application/json", strings.HasSuffix(base, "+json"):
+		case isJSON:
 			text, err = json.Marshal(value)
 		case base == urlEncoded:
 			text, err = urlEncodedBody(media.member("encoding"), value)

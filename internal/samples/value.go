@@ -66,7 +66,7 @@ func (g *generator) constant(all []any, allowed []string) (any, error) {
 		return !slices.Contains(allowed, typeOf(value))
 	})
 	if len(usable) == 0 {
-		usable = all // the type was inferred, or the check reports it
+		usable = all // the type was inferred, or the check will fail
 	}
 	if len(usable) == 0 {
 		return nil, errNoValue
