@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"mime"
 	"mime/multipart"
 	"net/textproto"
 	"slices"
@@ -57,6 +58,9 @@ func (d *Document) body(mediaType string, media place) (text []byte, contentType
 		base, mediaType = "text/plain", "text/plain"
 	}
 	contentType = strings.ReplaceAll(mediaType, "*", "x")
+	if _, _, err := mime.ParseMediaType(contentType); err != nil {
+		contentType = base // the parameters are malformed
+	}
 	schema := media.member("schema")
 	isJSON := base == "application/json" || strings.HasSuffix(base, "+json")
 	isChecked := isJSON || base == urlEncoded || base == formData ||

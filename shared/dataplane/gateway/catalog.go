@@ -35,6 +35,9 @@ func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescripti
 	return policy.WarnDescribed(p, request, responses)
 }
 
+// IsReservedHeader reports whether the gateway writes or removes a header of requests.
+func (Catalog) IsReservedHeader(name string) bool { return upstream.Reserved(name) }
+
 // Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
 func (Catalog) Validates(policyType string) (request, responses bool) {
 	return policy.Validates(policyType)

@@ -202,4 +202,7 @@ type Catalog interface {
 	WarnDescribed(Policy, *RequestDescription, ResponseDescription) string
 	// Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
 	Validates(policyType string) (request, responses bool)
+	// IsReservedHeader reports whether the gateway writes or removes a header of requests, so that MCP servers cannot send
+	// it.
+	IsReservedHeader(name string) bool
 }

@@ -45,8 +45,11 @@ func (b *offerBuilder) addBody() {
 		}
 	}
 	b.offer.Body, b.offer.ContentType = kind, mediaType
-	if strings.Contains(mediaType, "*") {
+	switch {
+	case strings.Contains(mediaType, "*"):
 		b.offer.ContentType = "application/json"
+	case !isMediaType(mediaType):
+		b.offer.ContentType = baseType(mediaType) // the parameters are malformed, as in "text/plain; utf-8"
 	}
 	mediaAt := at + "/content" + escapedPointer(mediaType)
 	pointer := mediaAt + "/schema"

@@ -298,6 +298,8 @@ func (countingCatalog) WarnDescribed(project.Policy, *project.RequestDescription
 
 func (countingCatalog) Validates(string) (request, responses bool) { return false, false }
 
+func (countingCatalog) IsReservedHeader(string) bool { return false }
+
 // TestFirstErrorsAreReported checks that the reported errors
 // do not depend on the order of their detection.
 func TestFirstErrorsAreReported(t *testing.T) {

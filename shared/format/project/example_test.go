@@ -51,3 +51,5 @@ func (lenient) WarnDescribed(project.Policy, *project.RequestDescription, projec
 }
 
 func (lenient) Validates(string) (request, responses bool) { return false, false }
+
+func (lenient) IsReservedHeader(string) bool { return false }

@@ -217,7 +217,9 @@ func TestNothingIsOfferedBeyondArtifactBudget(t *testing.T) {
 // for one that the schema does not declare: the route refuses requests without it. A property with readOnly is no
 // argument, even if another part of the schema requires it.
 func TestRequiredPropertiesAreArguments(t *testing.T) {
-	for _, mediaType := range []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data"} {
+	for _, mediaType := range []string{
+		"application/json; utf-8", "application/x-www-form-urlencoded", "multipart/form-data",
+	} {
 		document := strings.ReplaceAll(`{"openapi": "3.0.3", "info": {"title": "t", "version": "1"},
 			"paths": {"/a": {"post": {"operationId": "a", "responses": {"200": {"description": "d"}},
 			"requestBody": {"required": true, "content": {"TYPE": {"schema": {"allOf": [
@@ -229,6 +231,9 @@ func TestRequiredPropertiesAreArguments(t *testing.T) {
 			t.Fatalf("OfferedOperations() of a body of the type %s = %d operations, problems %v, want 1 without problems",
 				mediaType, len(offered), problems)
 		}
+		if want, _, _ := strings.Cut(mediaType, ";"); offered[0].ContentType != want {
+			t.Errorf("content type of a body of the type %s = %s, want %s", mediaType, offered[0].ContentType, want)
+		}
 		var names []string
 		for _, a := range offered[0].Arguments {
 			if a.Location == project.InProperty && a.Required {
@@ -239,5 +244,36 @@ func TestRequiredPropertiesAreArguments(t *testing.T) {
 		if want := []string{"kind", "name"}; !slices.Equal(names, want) {
 			t.Errorf("required properties of a body of the type %s = %q, want %q", mediaType, names, want)
 		}
+	}
+}
+
+// TestReservedHeadersAreNoArguments checks that an optional header that the gateway writes itself is left out of a tool,
+// with a warning.
+func TestReservedHeadersAreNoArguments(t *testing.T) {
+	const parameters = `"parameters": [
+		{"name": "x-request-id", "in": "header", "schema": {"type": "string"}},
+		{"name": "X-Locale", "in": "header", "schema": {"type": "string"}}], `
+	path := strings.Replace(offeredPath(`"operationId": "o0", `+parameters, ""), `"options": {}`,
+		`"options": {"baseUrl": "https://upstream.test"}`, 1)
+	artifact, result := compile(t, serverFiles(1, `"/a": `+path),
+		project.Input{Catalog: catalog{}})
+	if artifact == nil {
+		t.Fatalf("compile() errors = %+v, want none", result.Errors)
+	}
+	var names []string
+	for _, r := range artifact.Routes {
+		if r.MCPOperation != nil {
+			for _, a := range r.MCPOperation.Arguments {
+				names = append(names, a.Name)
+			}
+		}
+	}
+	if !slices.Equal(names, []string{"X-Locale"}) {
+		t.Errorf("arguments = %q, want X-Locale alone", names)
+	}
+	if !slices.ContainsFunc(result.Warnings, func(p project.Problem) bool {
+		return p.Path == "/paths/~1a/get/parameters/0" && strings.Contains(p.Message, "x-request-id")
+	}) {
+		t.Errorf("warnings = %+v, want one about x-request-id", result.Warnings)
 	}
 }

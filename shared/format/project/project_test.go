@@ -73,6 +73,9 @@ func (catalog) Validates(policyType string) (request, responses bool) {
 	return policyType == "check-inbound", policyType == "check-outbound"
 }
 
+// IsReservedHeader reports that X-Request-Id is reserved.
+func (catalog) IsReservedHeader(name string) bool { return strings.EqualFold(name, "X-Request-Id") }
+
 // faults returns the mistakes in options: the required option is missing,
 // an option is not in known, or a list has an invalid entry.
 func faults(options json.RawMessage, required string, known ...string) []project.Problem {

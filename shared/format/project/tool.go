@@ -191,7 +191,13 @@ func (b *offerBuilder) addParameter(at string, found place) {
 	case in != "path" && in != "query" && in != "header":
 		return // already reported by the OpenAPI schema
 	}
-	argument := Argument{Location: ArgumentLocation(in), Target: name, Required: p["required"] == true || in == "path"}
+	isRequired := p["required"] == true || in == "path"
+	if in == "header" && !isRequired && b.c.catalog != nil && b.c.catalog.IsReservedHeader(name) {
+		b.warn(at, "This parameter is no argument of the MCP tool: the header "+printable(name)+" belongs to the connection, "+
+			"or is written by the gateway.")
+		return
+	}
+	argument := Argument{Location: ArgumentLocation(in), Target: name, Required: isRequired}
 	schema, pointer := place{doc: found.doc, value: p["schema"]}, at+"/schema"
 	if content, ok := p["content"].(map[string]any); ok {
 		mediaType := jsonContent(content)
