@@ -257,8 +257,8 @@ func checkProject(dir string) error {
 		return project.IsRoutesFile(path.Join(config, e.Name()))
 	}) {
 		return &UsageError{
-			fmt.Sprintf("%s is no project's folder: it has no config/*.oas.json or config/*.oas.yaml, in which routes are "+
-				"described", output.Printable(dir)),
+			fmt.Sprintf("%s is no project's folder: it has no config/*.oas.json or config/*.oas.yaml, which describe the "+
+				"routes", output.Printable(dir)),
 		}
 	}
 	return nil

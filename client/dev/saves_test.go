@@ -344,7 +344,7 @@ func TestErrorDetailIsLocalOnly(t *testing.T) {
 	}
 }
 
-// TestSavesOfReferencedFilesAreServed checks that a save of a file to which a reference leads is served, also if the file
+// TestSavesOfReferencedFilesAreServed checks that changes of a file to which a reference leads are served, even if the file
 // did not exist before.
 func TestSavesOfReferencedFilesAreServed(t *testing.T) {
 	upstreamURL := newEchoUpstream(t)

@@ -21,7 +21,7 @@ import (
 type source struct {
 	project *folder.Project
 	envFile string
-	// references are the files to which references of the last contents led (project.Result.References).
+	// references are the files to which references of the last build led (project.Result.References).
 	references []string
 }
 

@@ -31,8 +31,8 @@ type Options struct {
 	Upstream string
 	// ServerVariables are values of server variables by name. Variables without a value have their defaults.
 	ServerVariables map[string]string
-	// Folder is the folder of the description, which has the files to which its references lead. It is nil for none. Name
-	// is the name of the description in it.
+	// Folder is the folder that has the description and the files to which its references lead. It is nil if the description
+	// is not a file. Name is the name of the description in the folder.
 	Folder fs.FS
 	Name   string
 }
@@ -45,7 +45,8 @@ type Routes struct {
 	Added int
 	// Policies is the file of the policies that implement the description's security schemes, nil if it needs none.
 	Policies []byte
-	// Files are the files to which references of the description lead, by their paths in the project.
+	// Files are the files to which references of the description lead, directly or through other files, by their paths in
+	// the project.
 	Files map[string][]byte
 	// IsSecured reports whether policies implement the security requirements of all operations that have become routes.
 	IsSecured bool
@@ -58,8 +59,9 @@ type Routes struct {
 // AddRoutes adds routes to a description of an API (OpenAPI 3 or Swagger 2.0, in JSON or YAML): each operation without
 // a route gets a route that forwards to the operation's path at its server. All other members keep their order, and
 // numbers keep their digits, except in a description in Swagger 2.0, which is converted to OpenAPI 3.0. A path that
-// refers to another path item, of the description or of another file, gets the operations of this item. Security schemes
-// get the names of the policies that implement them (Routes.Policies).
+// refers to another path item, in the description or in another file, gets the operations of this item. Security schemes
+// get the names of the policies that implement them (Routes.Policies). Routes of operations with parameters or a body
+// validate their requests.
 func AddRoutes(description []byte, o Options) (Routes, error) {
 	if o.Upstream != "" {
 		if err := checkUpstream(o.Upstream); err != nil {
@@ -247,7 +249,7 @@ func (r *router) isMethod(name string) bool {
 	return slices.Contains(project.Methods(), name) && (name != queryMethod || r.is32())
 }
 
-// inheritance is what an operation has from its path item or from the description.
+// inheritance is what an operation inherits from its path item or from the description.
 type inheritance struct {
 	// servers has the servers of the path item, or of the description. serversAt is its pointer. isOwn reports whether they
 	// are the path item's own.

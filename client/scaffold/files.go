@@ -27,17 +27,18 @@ const maxFileNotes = 10
 
 // sourceFiles reads the files to which the references of a description lead.
 type sourceFiles struct {
-	// folder is the folder of the description. It is nil if the description is not a file. name is the description's name.
+	// folder is the folder of the description. It is nil if the description is not a file. name is the name of the
+	// description in the folder.
 	folder fs.FS
 	name   string
-	// read has the files that were read, by their paths in the folder, nil for those that cannot be read.
+	// read has the files to which references lead, by their paths in the folder. It has nil for a file that cannot be read.
 	read map[string]*sourceFile
 	// bytes is the size of all files that were read.
 	bytes int64
 	notes []string
 }
 
-// sourceFile is a file to which a reference leads.
+// sourceFile is a file to which a reference leads. targets looks up places in it.
 type sourceFile struct {
 	text    []byte
 	value   jsontext.Value // the content as JSON
@@ -47,8 +48,8 @@ type sourceFile struct {
 // hasScheme matches references that are URLs.
 var hasScheme = lazy.Regexp(`^([A-Za-z][A-Za-z0-9+.-]*:|//)`)
 
-// resolve returns the path of the file to which a reference leads, and its fragment. from is the path of the file that
-// has the reference. The path is "" for a reference that leads to no file below the description's folder.
+// resolve returns the path of the file to which a reference leads, and the fragment of the reference. from is the path of
+// the file that has the reference. The path is "" for a URL, an absolute path, and a path out of the description's folder.
 func (s *sourceFiles) resolve(from, reference string) (name, fragment string) {
 	file, fragment, _ := strings.Cut(reference, "#")
 	if file == "" {
@@ -67,15 +68,15 @@ func (s *sourceFiles) resolve(from, reference string) (name, fragment string) {
 	return name, fragment
 }
 
-// note adds a note about a file, once.
+// note adds a note, unless there is the same note already or there are maxFileNotes.
 func (s *sourceFiles) note(text string) {
 	if len(s.notes) < maxFileNotes && !slices.Contains(s.notes, text) {
 		s.notes = append(s.notes, text)
 	}
 }
 
-// file returns a file of the folder, nil for a file that cannot be read: the build reports the references to it. Its
-// error says that the files are too large.
+// file returns a file of the folder. It returns nil for a missing or malformed file: the build reports the reference or the
+// file. It returns an error if reading fails, or if the files are too large or too many.
 func (s *sourceFiles) file(name string) (*sourceFile, error) {
 	if known, ok := s.read[name]; ok {
 		return known, nil
@@ -114,8 +115,8 @@ func (s *sourceFiles) file(name string) (*sourceFile, error) {
 	return out, nil
 }
 
-// pathItem returns the value to which a reference of the description leads in another file, nil for none. The references
-// in the value are relative to the description.
+// pathItem returns the object to which a reference of the description leads in another file, or nil if there is none. It
+// makes the references in the object relative to the description.
 func (s *sourceFiles) pathItem(reference string) (jsontext.Value, error) {
 	name, fragment := s.resolve(s.name, reference)
 	if name == "" || name == s.name {
@@ -145,7 +146,7 @@ func (s *sourceFiles) exists(reference string) bool {
 	return name != s.name && s.read[name] != nil
 }
 
-// dataMembers are the members whose values are data, which have no references.
+// dataMembers are the members whose values are data without references.
 var dataMembers = []string{"example", "default", "enum", "const", "value"}
 
 // namedMembers are the members whose values are objects with names of the author's choice.
@@ -154,8 +155,8 @@ var namedMembers = []string{
 	"examples", "links", "callbacks", "encoding", additionalOperations,
 }
 
-// relocate returns a value of another file with references that are relative to the description. isNamed is true for an
-// object whose members have names of the author's choice.
+// relocate makes the references in a value of another file relative to the description. from is the path of this file.
+// isNamed is true for an object whose members have names of the author's choice.
 func (s *sourceFiles) relocate(value jsontext.Value, from string, isNamed bool) jsontext.Value {
 	switch value.Kind() {
 	case jsontext.KindBeginArray:
@@ -189,7 +190,7 @@ func (s *sourceFiles) relocate(value jsontext.Value, from string, isNamed bool) 
 	return writeObject(all)
 }
 
-// relocateMapping returns a discriminator whose mapping is relative to the description.
+// relocateMapping makes the references in the mapping of a discriminator relative to the description.
 func (s *sourceFiles) relocateMapping(value jsontext.Value, from string) jsontext.Value {
 	all, err := readMembers(value)
 	if err != nil {
@@ -235,8 +236,9 @@ func writeList(all []jsontext.Value) jsontext.Value {
 	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
 }
 
-// copies returns the files to which the references of the description lead, directly or through other files, by their
-// paths in the project. description is the text of the description, which is a copy too if another file refers to it.
+// copies returns the contents of the files to which the references of the description lead, directly or through other
+// files, by their paths in the project. description is the text of the description. It is copied too if another file
+// refers to it, unless its name is the name of the routes file.
 func (s *sourceFiles) copies(root jsontext.Value, description []byte) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	pending := s.referredFiles(s.name, root)
@@ -264,7 +266,7 @@ func (s *sourceFiles) copies(root jsontext.Value, description []byte) (map[strin
 			}
 			text, value = f.text, f.value
 		} else if target != RoutesFile {
-			s.note(fmt.Sprintf("other files refer to the description, so that the project also has a copy of it, %s", target))
+			s.note(fmt.Sprintf("other files refer to the description, so the project also has a copy of it: %s", target))
 		}
 		switch {
 		case target == RoutesFile && name == s.name:
@@ -279,7 +281,7 @@ func (s *sourceFiles) copies(root jsontext.Value, description []byte) (map[strin
 	return out, nil
 }
 
-// referredFiles returns the files to which the references of a file lead, sorted.
+// referredFiles returns the paths of the other files to which the references of a file lead, sorted.
 func (s *sourceFiles) referredFiles(from string, value jsontext.Value) []string {
 	found := map[string]bool{}
 	add := func(reference string) {

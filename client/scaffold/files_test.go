@@ -91,7 +91,7 @@ func TestFilesOfADescriptionAreCopied(t *testing.T) {
 	checkValid(t, all)
 }
 
-// TestFilesThatCannotBeCopied checks what users learn about files that are not copied.
+// TestFilesThatCannotBeCopied checks the notes and errors about files that are not copied.
 func TestFilesThatCannotBeCopied(t *testing.T) {
 	t.Parallel()
 	const head = `{"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
@@ -143,8 +143,8 @@ func TestFilesThatCannotBeCopied(t *testing.T) {
 	}
 }
 
-// TestPathItemsThatCannotBeWrittenOut checks path items that a build would find, and that AddRoutes does not: their
-// routes would be served without the checks of AddRoutes.
+// TestPathItemsThatCannotBeWrittenOut checks that AddRoutes refuses references to path items that it cannot read. A build
+// could read them, and would serve their routes without the checks of AddRoutes.
 func TestPathItemsThatCannotBeWrittenOut(t *testing.T) {
 	t.Parallel()
 	folder := fstest.MapFS{"a.json": {Data: []byte(`[{"get": {"x-gateway-route": {}}}]`)}}
@@ -158,7 +158,7 @@ func TestPathItemsThatCannotBeWrittenOut(t *testing.T) {
 	}
 }
 
-// TestPathItemsThatReferInACircle checks path items of files that lead back to each other.
+// TestPathItemsThatReferInACircle checks path items in files that refer to each other.
 func TestPathItemsThatReferInACircle(t *testing.T) {
 	t.Parallel()
 	folder := fstest.MapFS{"a.json": {Data: []byte(`{"$ref": "b.yaml"}`)}, "b.yaml": {Data: []byte(`$ref: a.json`)}}

@@ -10,8 +10,8 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// TestKeywordsReadByInitHaveEffect adds routes to descriptions with and without each keyword that init reads. The address
-// of the upstream differs, or there is an error.
+// TestKeywordsReadByInitHaveEffect adds routes to descriptions with and without each keyword that init reads. The results
+// must have different addresses of the upstream, or only one of them must be an error.
 func TestKeywordsReadByInitHaveEffect(t *testing.T) {
 	t.Parallel()
 	const variable = `"servers": [{"url": "https://{v}.example.com"%s}],`

@@ -6,7 +6,7 @@
 //
 // Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go reads descriptions, and
 // indent.go indents them. swagger.go and swaggernames.go convert Swagger 2.0. servers.go chooses the servers to which
-// routes forward, security.go maps security schemes to policies, and pathitems.go writes out references between paths. The
+// routes forward, security.go maps security schemes to policies, and pathitems.go writes out references between paths, and files.go copies the files of references. The
 // files of the template are in the folder template.
 package scaffold
 
@@ -103,9 +103,9 @@ func checkUpstream(text string) error {
 	return nil
 }
 
-// WriteFiles writes files to a folder, and creates the folder if necessary. If one of the files or another routes file
-// exists, it writes no file and returns an error with the names of the existing files. After a failure, it removes all files and folders
-// that it has created.
+// WriteFiles writes files to a folder, and creates the folder if necessary. If one of the files exists, or any routes file,
+// it writes no file and returns an error with the names of the existing files. After a failure, it removes all files and
+// folders that it has created.
 func WriteFiles(folder string, files map[string][]byte) error {
 	names := slices.Sorted(maps.Keys(files))
 	var existing []string

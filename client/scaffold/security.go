@@ -32,7 +32,7 @@ type schemeSecurity struct {
 	open, unprotected []string
 	// kept are the operations that have a route already.
 	kept []string
-	// validationPolicy is the name of the policy that validates requests, "" if no route uses it.
+	// validationPolicy is the name of the policy that validates requests. It is "" until a route needs the policy.
 	validationPolicy string
 }
 
@@ -132,7 +132,8 @@ func (s *schemeSecurity) inbound(operation []member, title string) []string {
 	return r.policies
 }
 
-// validation returns the name of the policy that validates requests. No security scheme has this name.
+// validation returns the name of the policy that validates requests. No policy of a security scheme has this name. The
+// first call adds the policy to the file of policies.
 func (s *schemeSecurity) validation() string {
 	if s.validationPolicy != "" {
 		return s.validationPolicy

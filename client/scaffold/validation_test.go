@@ -8,8 +8,8 @@ import (
 	"github.com/gatewright/gatewright/client/scaffold"
 )
 
-// TestOperationsWithInputAreValidated checks that exactly the routes of operations that take input list the policy that
-// validates requests, behind all others, and that a security scheme can have the policy's usual name.
+// TestOperationsWithInputAreValidated checks that exactly the routes of operations with input have the policy that validates
+// requests, after all other policies. It also checks a security scheme with the usual name of this policy.
 func TestOperationsWithInputAreValidated(t *testing.T) {
 	t.Parallel()
 	const description = `{
