@@ -130,7 +130,7 @@ func (k *check) create(ctx context.Context, d Description) (isCreated bool, err 
 	if err != nil {
 		return false, err
 	}
-	// An installation needs --upstream only for descriptions whose servers are no absolute addresses.
+	// init needs --upstream only for descriptions without an absolute server.
 	routes, err := scaffold.AddRoutes(d.Text, scaffold.Options{})
 	if err != nil {
 		routes, err = scaffold.AddRoutes(d.Text, scaffold.Options{Upstream: scaffold.DefaultUpstream})

@@ -31,7 +31,7 @@ var (
 
 const refusedFile = "testdata/refused.txt"
 
-// largeBytes is the size from which on a description is checked alone, because its build takes some 500 MB.
+// largeBytes is the minimum size of a description that is checked alone, because its build takes some 500 MB.
 const largeBytes = 4 << 20
 
 // TestWholeCorpus checks the descriptions of all packages.

@@ -37,7 +37,7 @@ func stages() []Stage {
 	return []Stage{StageInit, StageBuild, StageSample, StageRequest, StageRoute, StageOffer, StageTool}
 }
 
-// Refusal is a reason why a part of a description is refused.
+// Refusal is a reason for which parts of a description are refused.
 type Refusal struct {
 	// File is the name of the description.
 	File  string
@@ -150,7 +150,7 @@ func ParseRefusals(text []byte) (all []Refusal, err error) {
 	return all, lines.Err()
 }
 
-// Difference is a refusal whose number of operations is not that of the list.
+// Difference is a refusal whose count differs from the count in the list.
 type Difference struct {
 	Refusal
 
@@ -158,8 +158,8 @@ type Difference struct {
 	Listed int
 }
 
-// Compare compares refusals with the list, for the files that were checked. It returns the new or more frequent refusals,
-// and those that are missing or less frequent.
+// Compare compares refusals with the list, for the files that were checked. It returns the refusals that are new or more
+// frequent than in the list, and those that are missing or less frequent.
 func Compare(listed, now []Refusal, checked map[string]bool) (more, fewer []Difference) {
 	type key struct {
 		file   string

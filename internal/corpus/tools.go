@@ -22,9 +22,10 @@ const (
 	serverPath  = "/gatewright-corpus-tools"
 	// toolsAtOnce is the number of operations that one server offers.
 	toolsAtOnce = 400
-	// fewTools is the number of operations from which on they are not divided further.
+	// fewTools is the number of operations that are not divided further.
 	fewTools = 20
-	// maxBuilds is the maximum number of builds without the operations that the build before has refused.
+	// maxBuilds is the maximum number of builds for a group of operations. Each build leaves out the operations that the
+	// previous build has refused.
 	maxBuilds = 4
 )
 
@@ -72,7 +73,7 @@ func (k *check) callTools(ctx context.Context, routes []project.Route) error {
 }
 
 // offer builds the project with a server that offers routes, and calls the tools. If the build refuses some of the
-// routes, it tries again without them. If they are too large together, it divides them.
+// routes, offer tries again without them. If the routes are too large together, offer divides them into two groups.
 func (k *check) offer(ctx context.Context, routes []project.Route) error {
 	for range maxBuilds {
 		if len(routes) == 0 {
@@ -107,7 +108,7 @@ func (k *check) offer(ctx context.Context, routes []project.Route) error {
 	return nil
 }
 
-// withoutRefused returns the routes to which no problem belongs. It records the others.
+// withoutRefused returns the routes without problems, and records the refusals of the others.
 func (k *check) withoutRefused(routes []project.Route, problems []project.Problem) (accepted []project.Route) {
 	for _, r := range routes {
 		i := slices.IndexFunc(problems, func(p project.Problem) bool {

@@ -89,7 +89,7 @@ func (d *Document) body(mediaType string, media place) (text []byte, contentType
 	return text, contentType, err
 }
 
-// sampleOrText is like sample. Without a schema, the value is a text.
+// sampleOrText is like sample, but returns a text if there is no schema.
 func (d *Document) sampleOrText(schema place, usable func(any) error) (any, error) {
 	if schema.value == nil {
 		return "v1", usable("v1")
@@ -97,8 +97,8 @@ func (d *Document) sampleOrText(schema place, usable func(any) error) (any, erro
 	return d.sample(schema, usable)
 }
 
-// urlEncodedBody returns an object as a URL-encoded form. Values are written as their encodings say. Without an
-// encoding, lists are repeated, and objects are JSON.
+// urlEncodedBody returns an object as a URL-encoded form. The encodings say how the properties are written. Without an
+// encoding, the items of a list are fields with the same name, and objects are JSON.
 func urlEncodedBody(encoding place, value any) ([]byte, error) {
 	object, isObject := value.(map[string]any)
 	if !isObject {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Request is a request without a host.
+// Request is a request. Its host is an argument of Bytes.
 type Request struct {
 	Method string
 	// Target is the path with its query.
@@ -46,9 +46,10 @@ type request struct {
 	body   []byte
 }
 
-// Request returns a valid request for an operation, with all parameters and with a body if one is described. The path is
-// that of the document, and the method is in the case of the document or of HTTP. Optional parameters for which no valid
-// value is found are left out. A path parameter that is not described has some text. The request has no credentials.
+// Request returns a valid request for an operation, with all parameters, and with a body if one is described. path is the
+// path in the document. method can be in upper or lower case, except for additionalOperations. Request leaves out optional
+// parameters for which it finds no valid value. A path parameter that is not described has some text. The request has no
+// credentials.
 func (d *Document) Request(method, path string) (Request, error) {
 	item, operation, err := d.operation(method, path)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package samples generates valid requests for the operations of an OpenAPI document, and valid values for JSON Schemas.
 // Tests send them where a valid request must be accepted.
 //
-// It shares no code with the build and the gateway that reads documents or checks values, so that both have to
-// understand a document in the same way. Each generated value is checked with the library jsonschema. The only
-// exception are regular expressions, which package regex compiles for both.
+// It does not use the code with which the build and the gateway read documents and check values: a mistake there must not
+// hide itself. The only exception is package regex, which compiles the regular expressions for both. The library jsonschema
+// checks each generated value.
 //
 // Read this file first, then schema.go (which schemas apply to a value), value.go and text.go (values), verify.go (the
 // check), and request.go, parameter.go and body.go (how values become a request).
@@ -92,7 +92,7 @@ func (p place) text(name string) string {
 	return text
 }
 
-// maxReferences is the maximum number of references that lead to each other.
+// maxReferences is the maximum number of references that resolve follows for one value.
 const maxReferences = 20
 
 // resolve follows references within the document. It returns false if one of them leads elsewhere, or nowhere.
@@ -135,8 +135,8 @@ func (d *Document) find(reference string) (place, bool) {
 // maxAttempts is the number of values that are tried for a schema.
 const maxAttempts = 8
 
-// sample returns a value that the schema allows, and that usable returns no error for. It tries several values: with all
-// properties and with required ones only, and with each of the alternatives.
+// sample returns a value that the schema allows and for which usable returns no error. It tries several values: with all
+// properties, with required properties only, and with several of the alternatives.
 func (d *Document) sample(schema place, usable func(any) error) (any, error) {
 	var first error
 	for attempt := range maxAttempts {

@@ -11,13 +11,13 @@ type generator struct {
 	d *Document
 	// choice selects among alternatives, such as those of oneOf.
 	choice int
-	// isFull adds optional properties.
+	// isFull is set to add optional properties and items.
 	isFull bool
 	// salt makes the items of a list differ.
 	salt int
 }
 
-// rule is a schema object without allOf, anyOf, oneOf and references: all of these have become rules too.
+// rule is a schema object whose allOf, anyOf, oneOf and references are ignored: flatten has made rules of them.
 type rule struct {
 	place
 
@@ -26,10 +26,10 @@ type rule struct {
 
 var errNoValue = errors.New("the schema allows no value")
 
-// flatten adds the rules that a schema consists of. Of alternatives it chooses one.
+// flatten adds the rules of a schema and of its parts. It chooses one of several alternatives.
 func (g *generator) flatten(rules []rule, p place, depth int) ([]rule, error) {
 	if depth > 2*maxReferences {
-		return nil, fmt.Errorf("%s: schemas refer to each other without end", p.at)
+		return nil, fmt.Errorf("%s: schemas refer to each other endlessly", p.at)
 	}
 	if p.value == true || p.value == nil {
 		return rules, nil
@@ -71,7 +71,7 @@ func (g *generator) flatten(rules []rule, p place, depth int) ([]rule, error) {
 	return rules, nil
 }
 
-// branch chooses one of the schemas in a list. It prefers schemas of other values than null.
+// branch chooses one of the schemas in a list. It chooses the schema of null only if there is no other.
 func (g *generator) branch(p place) (place, bool) {
 	list, _ := p.value.([]any)
 	var all []place

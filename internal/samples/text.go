@@ -20,7 +20,7 @@ func unescape(text string) string {
 
 func lastToken(reference string) string { return reference[strings.LastIndexByte(reference, '/')+1:] }
 
-// formats returns a text of each format that is usual.
+// formats returns a text for each common format.
 func formats() map[string]string {
 	return map[string]string{
 		"date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z", "time": "12:00:00Z", "duration": "P1D",
@@ -104,13 +104,13 @@ func matchesAll(patterns []string, text string) bool {
 	return true
 }
 
-// lookaround matches the parts of expressions that Go does not know, and escapes that it writes in another way.
+// lookaround matches lookarounds, which Go does not support. unicodeEscape matches escapes that Go writes in another way.
 var lookaround = regexp.MustCompile(`\(\?<?[=!](?:[^()\\]|\\.|\([^()]*\))*\)`)
 
 var unicodeEscape = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
 
-// matching returns a text that probably matches an expression. Repetitions without an upper bound have extra more
-// repetitions than required. It returns false for an expression that it cannot read.
+// matching returns a text that probably matches an expression. It repeats a part up to extra times more often than the
+// expression requires. It returns false for an expression that it cannot read.
 func matching(pattern string, extra int) (string, bool) {
 	translated := unicodeEscape.ReplaceAllString(lookaround.ReplaceAllString(pattern, ""), `\x{$1}`)
 	parsed, err := syntax.Parse(strings.ReplaceAll(translated, `\/`, "/"), syntax.Perl)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// optionalDepth is the depth of objects and lists from which optional values are left out.
+	// optionalDepth is the depth at which optional properties and items are left out.
 	optionalDepth = 3
 	// maxDepth is the maximum depth of a value.
 	maxDepth = 24
@@ -21,7 +21,7 @@ const (
 	maxItems = 1000
 )
 
-// value returns a value for schemas that all apply to it. It is not checked.
+// value returns a value for schemas that all apply to it. The value is probably valid: sample checks it.
 func (g *generator) value(schemas []place, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errNoValue
@@ -194,7 +194,7 @@ func (g *generator) isReadOnly(schemas []place) bool {
 	return false
 }
 
-// list returns a list with the least number of items, or with one if isFull is set.
+// list returns a list with the minimum number of items. If items are optional and isFull is set, it has one item.
 func (g *generator) list(rules []rule, depth int) (any, error) {
 	least, most := bound(rules, "minItems", true, 0), bound(rules, "maxItems", false, maxItems)
 	if least > maxItems {
@@ -249,7 +249,7 @@ func bound(rules []rule, keyword string, isMinimum bool, otherwise int) int {
 	return otherwise
 }
 
-// number returns a number: the least that is allowed, or 1.
+// number returns a number: 1 or, if 1 is not allowed, the nearest number that is. salt adds steps to it.
 func (g *generator) number(rules []rule, isInteger bool) (any, error) {
 	step := big.NewRat(1, 1)
 	var least, most *big.Rat

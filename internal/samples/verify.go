@@ -12,9 +12,9 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// address is the beginning of the addresses of schemas for the library. A JSON pointer follows as one escaped segment.
-// Each schema that is checked, or that a reference leads to, is a resource of its own: the library copies a list of all
-// schemas of a resource for each new one.
+// address is the beginning of the URLs of schemas for the library. A JSON pointer follows as one escaped segment. Each
+// schema that is checked, or to which a reference leads, is a separate resource, because the library copies the list of a
+// resource's schemas for each new schema.
 const address = "https://samples.invalid/"
 
 func addressOf(pointer string) string { return address + url.PathEscape("#"+pointer) }
@@ -86,7 +86,7 @@ func (v *verifier) check(pointer string, value any) error {
 // required.
 type converter struct{ d *Document }
 
-// convert returns a schema for the library. It leaves out what is no keyword of a schema.
+// convert returns a schema for the library. It leaves out annotations and unknown keywords.
 func (c converter) convert(value any) any {
 	schema, isObject := value.(map[string]any)
 	if !isObject {
@@ -131,7 +131,7 @@ func (c converter) convert(value any) any {
 	return out
 }
 
-// convertKeywords changes the keywords whose meaning differs.
+// convertKeywords converts the keywords that have another meaning in OpenAPI than in JSON Schema.
 func (c converter) convertKeywords(schema, out map[string]any) {
 	if properties, isObject := schema["properties"].(map[string]any); isObject && c.d.isRequest {
 		required, _ := schema["required"].([]any)
