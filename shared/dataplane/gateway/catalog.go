@@ -28,7 +28,7 @@ func (Catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbou
 	return policy.Unprotected(scheme, scopes, inbound)
 }
 
-// WarnDescribed returns a warning about a policy that has no effect on a route with these descriptions, "" for none.
+// WarnDescribed returns a warning about a policy that has no effect on a route with these descriptions, or "".
 func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescription,
 	responses project.ResponseDescription,
 ) string {
@@ -38,7 +38,7 @@ func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescripti
 // IsReservedHeader reports whether the gateway writes or removes a header of requests.
 func (Catalog) IsReservedHeader(name string) bool { return upstream.Reserved(name) }
 
-// Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
+// Validates reports whether policies of a type validate requests, and whether they validate responses.
 func (Catalog) Validates(policyType string) (request, responses bool) {
 	return policy.Validates(policyType)
 }

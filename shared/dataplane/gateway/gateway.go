@@ -98,7 +98,7 @@ type Gateway struct {
 	upgrades upgrades
 	// documents caches parsed GraphQL documents for all sites.
 	documents *graphql.Cache
-	// responseMemory bounds the memory for the responses of all sites that are validated.
+	// responseMemory bounds the memory for validated responses of all sites.
 	responseMemory *semaphore.Weighted
 	// checkSlots bounds the bodies of all sites that are validated at the same time.
 	checkSlots *semaphore.Weighted
@@ -110,7 +110,8 @@ type Gateway struct {
 
 var _ http.Handler = (*Gateway)(nil)
 
-// validatedResponseBytes is the memory for responses that are validated. A response that does not fit is not checked.
+// validatedResponseBytes is the maximum memory for the bodies of validated responses. A body that does not fit is not
+// checked.
 const validatedResponseBytes = 128 << 20
 
 // New returns a Gateway.

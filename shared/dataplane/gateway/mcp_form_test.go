@@ -37,7 +37,7 @@ func mcpFormFiles(base string) project.Files {
 }`)}
 }
 
-// TestMCPForms checks the forms that an upstream receives, which it reads with net/http.
+// TestMCPForms checks the forms that an upstream receives from tools. The upstream reads them with net/http.
 func TestMCPForms(t *testing.T) {
 	fx := &mcpFixture{}
 	fx.backend = serve(t, func(out http.ResponseWriter, r *http.Request) {

@@ -42,8 +42,8 @@ type dependencies struct {
 	handler handler.Setup
 	policy  policy.Setup
 	log     *slog.Logger
-	// compileDescriptions compiles the descriptions of all routes to report their problems. Otherwise each is compiled for
-	// the first request of its route.
+	// compileDescriptions is set to compile the descriptions of all routes, so that their problems are reported. Otherwise
+	// each description is compiled for the first request of its route.
 	compileDescriptions bool
 	// count counts a completed exchange that an MCP server has started inside the process; nil counts nothing.
 	count func(x *pipeline.Exchange, status int)
@@ -144,7 +144,7 @@ func (b *siteBuilder) addRoute(i int) {
 	out.cors = b.corsOf(r)
 }
 
-// addDescription adds the description that policies of the route validate requests and responses with.
+// addDescription adds the description of a route whose policies validate requests or responses.
 func (b *siteBuilder) addDescription(r *project.Route, out *siteRoute) {
 	inbound, validates := make([]project.Policy, len(r.Inbound)), false
 	for i, name := range r.Inbound {

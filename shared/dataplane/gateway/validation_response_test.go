@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-// validatedResponse is a response of an upstream, and what becomes of it.
+// validatedResponse is a response of an upstream, with the expected result of its validation.
 type validatedResponse struct {
 	status int
 	body   string
 	header [2]string
-	// log is a part of the line that is logged, "" for none. refused is whether the mode reject replaces the response.
+	// log is a part of the logged line, or "" if there must be none. refused is set if the mode "reject" must replace the
+	// response.
 	log     string
 	refused bool
 }
@@ -27,7 +28,7 @@ func validatedResponses() map[string]validatedResponse {
 		"wrong property":     {200, `{"id": 1, "name": "n", "price": -1}`, [2]string{}, "body /price", true},
 		"missing property":   {200, `{"name": "n", "price": 1}`, [2]string{}, "does not match", true},
 		"wrong gzip":         {200, zipped(`{"id": 1, "name": "n", "price": "sesame"}`), gzip, "body /price", true},
-		"empty":              {200, "", [2]string{}, "body: must be JSON", true},
+		"no body of a type":  {200, "", [2]string{}, "body: must be JSON", true},
 		"undocumented":       {202, valid, [2]string{}, "does not match", true},
 		"media type":         {200, "hello", [2]string{"Content-Type", "text/plain"}, "does not match", true},
 		"stream":             {200, "data: {}\n\n", [2]string{"Content-Type", "text/event-stream"}, "streamed", false},

@@ -9,13 +9,13 @@ import (
 	"github.com/gatewright/gatewright/shared/format/schema"
 )
 
-// schemaCase is the schema of a body, and bodies with the wanted number of violations.
+// schemaCase has the schema of a body, and the number of violations of each of several bodies.
 type schemaCase struct {
 	version, components, schema string
 	bodies                      map[string]int
 }
 
-// schemaCases are schemas that mean something else in OpenAPI than in JSON Schema.
+// schemaCases returns schemas that have another meaning in OpenAPI than in JSON Schema.
 func schemaCases() map[string]schemaCase {
 	const animals = `"Animal": {"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"},
 			"friend": {"$ref": "#/components/schemas/Animal"}},
@@ -86,7 +86,7 @@ func schemaCases() map[string]schemaCase {
 	}
 }
 
-// TestSchemasOfOpenAPI checks bodies with schemas that mean something else in OpenAPI than in JSON Schema.
+// TestSchemasOfOpenAPI checks bodies with schemas that have another meaning in OpenAPI than in JSON Schema.
 func TestSchemasOfOpenAPI(t *testing.T) {
 	t.Parallel()
 	for name, test := range schemaCases() {

@@ -112,7 +112,7 @@ func validPet(r *http.Request) {
 	sending(`{"name": "n", "price": 1}`)(r)
 }
 
-// replaced sets a header field of a request in place of all its values.
+// replaced returns a function that replaces all values of a header field of a request.
 func replaced(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
@@ -278,9 +278,9 @@ func TestToolsAreValidatedAsRoutes(t *testing.T) {
 	}
 }
 
-// TestValidationStandsBehindAuthentication checks that a build refuses a route that validates requests before it
-// identifies the user, and accepts the other order.
-func TestValidationStandsBehindAuthentication(t *testing.T) {
+// TestValidationComesAfterAuthentication checks that a build refuses a route that validates requests before it identifies
+// the user, and accepts the other order.
+func TestValidationComesAfterAuthentication(t *testing.T) {
 	for _, test := range []struct {
 		inbound string
 		refused bool

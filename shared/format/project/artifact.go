@@ -198,9 +198,10 @@ type Catalog interface {
 	// end of a sentence.
 	Unprotected(scheme SecurityScheme, scopes []string, inbound []Policy) string
 	// WarnDescribed returns a warning about a policy that has no effect on a route with these descriptions of requests and
-	// responses, "" for none.
+	// responses, or "".
 	WarnDescribed(Policy, *RequestDescription, ResponseDescription) string
-	// Validates reports whether policies of a type need the description of a route's requests, and that of its responses.
+	// Validates reports whether policies of a type validate requests, and whether they validate responses. Such policies
+	// need the description of the route's requests or responses.
 	Validates(policyType string) (request, responses bool)
 	// IsReservedHeader reports whether the gateway writes or removes a header of requests, so that MCP servers cannot send
 	// it.

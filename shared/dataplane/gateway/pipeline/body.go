@@ -78,11 +78,11 @@ func (e *Exchange) SetBody(write func() ([]byte, *http.Response), contentType st
 }
 
 // ReadBody reads the body to its end, and keeps the bytes in memory for later policies and the handler. Policies must not
-// change the returned bytes. The bytes count toward the memory for bodies of the process (package bodies). A body of more
-// than limit bytes is not kept: ReadBody then returns whole == false, and the exchange must be ended, unless streams is
-// true. With streams, such a body is still sent to the upstream: the bytes that were read, and then the others.
+// change the returned bytes. The bytes count toward the memory for bodies of the process (package bodies).
 //
-// If the body cannot be read, ReadBody returns a response that ends the exchange.
+// For a body of more than limit bytes, ReadBody returns whole == false. If streams is set, the whole body can still be
+// sent upstream. Otherwise the caller must end the exchange. If the body cannot be read, ReadBody returns a response that
+// ends the exchange.
 func (e *Exchange) ReadBody(limit int64, streams bool) (body []byte, whole bool, refusal *http.Response) {
 	if refusal = e.writeBody(); refusal != nil || e.Body == nil || e.Body == http.NoBody {
 		return nil, true, refusal
@@ -114,7 +114,7 @@ func (e *Exchange) ReadBody(limit int64, streams bool) (body []byte, whole bool,
 	return body, true, nil
 }
 
-// keep makes bytes in memory the body. The length of a body with a trailer stays unknown, so that the trailer is sent.
+// keep makes bytes in memory the body. It does not set the length of a body with a trailer, so that the trailer is sent.
 func (e *Exchange) keep(body []byte) {
 	e.Body = io.NopCloser(bytes.NewReader(body))
 	if e.Trailer == nil {
@@ -128,8 +128,8 @@ type keptBody struct {
 	io.Closer
 }
 
-// ReplaceBody replaces the body by bytes with another encoding. It removes fields that describe the old bytes, and the
-// trailer. The media type stays.
+// ReplaceBody replaces the body, for example by the decompressed bytes. It removes the header fields that describe the old
+// bytes, and the trailer. It keeps the media type.
 func (e *Exchange) ReplaceBody(body []byte) {
 	_ = e.Body.Close()
 	for _, name := range bodyFields {

@@ -38,8 +38,8 @@ type Exchange struct {
 	// Header is the header to send upstream: the client's fields that upstream.Filter allows,
 	// and the gateway's own fields, such as Via. Policies can change it.
 	Header http.Header
-	// Unsent has the client's fields that are not sent upstream because of the "_" in their names (upstream.Filter), nil
-	// without such a field. Policies that read a field of the client by its name look it up with Field. Do not modify it.
+	// Unsent has the client's header fields that are not sent upstream only because their names have "_" (upstream.Filter).
+	// It is nil if there are none. Policies look up a header field of the client with Field. Do not modify Unsent.
 	Unsent http.Header
 	// Body is the request's body, http.NoBody if it has none. ContentLength is its length, -1 if that is unknown.
 	Body          io.ReadCloser
@@ -138,8 +138,8 @@ func (e *Exchange) Inner() *Exchange {
 	return inner
 }
 
-// Field returns the values of a header field by its canonical name, also if it is not sent upstream. It returns nil for a
-// field that is missing.
+// Field returns the values of a header field by its canonical name, even if the field is not sent upstream. It returns nil
+// for a missing field.
 func (e *Exchange) Field(name string) []string {
 	if values, exists := e.Header[name]; exists {
 		return values
@@ -147,7 +147,7 @@ func (e *Exchange) Field(name string) []string {
 	return e.Unsent[name]
 }
 
-// HasBody reports whether the request has a body, which can turn out to be empty.
+// HasBody reports whether the request can have a body. A body of unknown length can be empty.
 func (e *Exchange) HasBody() bool {
 	return e.bodyFunc != nil || e.Body != nil && e.Body != http.NoBody && e.ContentLength != 0
 }

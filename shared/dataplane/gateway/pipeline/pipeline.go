@@ -66,7 +66,7 @@ type Route struct {
 	Inbound  []Inbound
 	Handler  Handler
 	Outbound []Outbound
-	// Description validates requests and responses. It is nil if no policy of the route does that.
+	// Description describes the route's requests and responses. It is nil if no policy of the route validates them.
 	Description *Description
 	// InboundNames and OutboundNames are the project's names of the policies, in their order; nil if no names are needed.
 	InboundNames, OutboundNames []string

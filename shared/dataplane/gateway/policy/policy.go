@@ -51,7 +51,7 @@ type Setup struct {
 	Documents *graphql.Cache
 	// Operations counts GraphQL operations; nil counts nothing.
 	Operations Operations
-	// ResponseMemory bounds the bytes of responses that are kept in memory to be validated, nil for no bound.
+	// ResponseMemory bounds the bytes of responses that are kept in memory to be validated. nil means no bound.
 	ResponseMemory *semaphore.Weighted
 	// CheckSlots bounds the bytes of the bodies that are validated at the same time (NewCheckSlots), nil for no bound.
 	CheckSlots *semaphore.Weighted
@@ -85,8 +85,8 @@ type kind struct {
 	// implements is set for policies that identify the user of a request. It reports whether the policy p, which lets no
 	// anonymous requests through, implements a security scheme. earlier are the inbound policies of the route before p.
 	implements func(scheme project.SecurityScheme, p project.Policy, earlier []project.Policy) bool
-	// validates is set for policies that read the description of their route: of its requests if they are inbound
-	// policies, and of its responses otherwise.
+	// validates is set for policies that compare requests (inbound policies) or responses (outbound policies) with the
+	// description of their route.
 	validates bool
 	// provision reads the options of the policy called name. With a nil Setup, as in a build, only the problems matter.
 	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
@@ -155,14 +155,14 @@ func identifyingTypes() []string {
 // Identifies reports whether policies of a type identify the user of a request.
 func Identifies(policyType string) bool { return builtins()[policyType].implements != nil }
 
-// Validates reports whether policies of a type read the description of a route's requests, and that of its responses.
+// Validates reports whether policies of a type validate requests, and whether they validate responses.
 func Validates(policyType string) (request, responses bool) {
 	k := builtins()[policyType]
 	return k.validates && k.direction == Inbound, k.validates && k.direction == Outbound
 }
 
-// Misplaced returns the index of the first inbound policy that reads bodies for validation before another policy has
-// identified the user of the request, or -1 if there is none. The gateway must not keep the bodies of strangers.
+// Misplaced returns the index of the first inbound policy that validates requests, if a policy after it identifies the user
+// of the request. Otherwise it returns -1. The gateway must not keep bodies of unauthenticated requests in memory.
 func Misplaced(all []project.Policy) int {
 	kinds, validation := builtins(), -1
 	for i, p := range all {

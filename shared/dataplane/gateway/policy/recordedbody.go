@@ -20,7 +20,7 @@ type recordedBody struct {
 
 	mu   sync.Mutex // a body can be closed while it is read: HTTP/2 does that after an early response
 	data []byte
-	// dropped is set if there was no memory for the bytes. ended is set if the body was read to its end.
+	// dropped is set if there was no memory for the bytes. ended is set when the body was read to its end.
 	dropped, ended bool
 }
 

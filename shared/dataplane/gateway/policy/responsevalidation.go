@@ -28,7 +28,7 @@ const responseValidationType = "response-validation-outbound"
 // responseValidationOptions are the options of response-validation-outbound.
 type responseValidationOptions struct {
 	Mode string `json:"mode" enum:"log,reject"`
-	// SampleRate is the share of responses that are checked.
+	// SampleRate is the share of responses that are checked, above 0.
 	SampleRate float64 `json:"sampleRate" minimum:"0" maximum:"1"`
 }
 
@@ -66,14 +66,14 @@ func newResponseValidation(name string, raw json.RawMessage, s *Setup) (Provisio
 	return Provisioned{Outbound: p}, nil
 }
 
-// Prepare makes the upstream send a response that this policy can read.
+// Prepare asks the upstream for a response in a content encoding that this policy can read.
 func (p *responseValidation) Prepare(x *pipeline.Exchange) *http.Response {
 	requestReadableEncoding(x)
 	return nil
 }
 
 // Outbound checks a response of the upstream. In the mode "reject", it reads the body first, and replaces an invalid
-// response by a problem. In the mode "log", it checks the body when the client has received it.
+// response with a problem. In the mode "log", it checks the body after it was sent to the client.
 func (p *responseValidation) Outbound(x *pipeline.Exchange, r *http.Response) *http.Response {
 	// The gateway's own problems, for example for an upstream that is down, are not the upstream's responses.
 	isSampled := p.rate >= 1 || rand.Float64() < p.rate //nolint:gosec // a sample is no secret
@@ -124,7 +124,7 @@ func hasBody(x *pipeline.Exchange, r *http.Response) bool {
 // streamTypes are the media types of streams, in addition to those of isStream.
 var streamTypes = [...]string{"application/x-ndjson", "application/jsonl", "application/json-seq", "application/grpc"}
 
-// uncheckable returns why the body of a response cannot be checked, or "".
+// uncheckable returns the reason why the body of a response cannot be checked, or "" if it can.
 func uncheckable(r *http.Response) string {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	names := encodings(r.Header["Content-Encoding"])
@@ -141,8 +141,8 @@ func uncheckable(r *http.Response) string {
 	return ""
 }
 
-// readBody reads the body of a response and adds its violations to the report. The response keeps the bytes. A body that
-// is too large continues to stream, and is logged as not checked.
+// readBody reads the body of a response, and adds its violations to the report. The response can still be sent: its body
+// begins with the bytes that were read. readBody logs a body that cannot be checked, for example because it is too large.
 func (p *responseValidation) readBody(
 	x *pipeline.Exchange, description *openapi.Response, report *openapi.Report, r *http.Response,
 ) error {
@@ -192,8 +192,8 @@ func (k *keptResponse) Close() error {
 	return k.source.Close()
 }
 
-// record checks the body of a response when it was sent to the client, and logs its violations with those of the head,
-// which the report has.
+// record checks the body of a response after it was sent to the client. It logs the violations of the body together with
+// those of the status and the header fields, which the report has.
 func (p *responseValidation) record(
 	x *pipeline.Exchange, description *openapi.Response, report *openapi.Report, r *http.Response,
 ) {
@@ -235,13 +235,13 @@ func (p *responseValidation) record(
 	r.Body = body
 }
 
-// responseMemory is the memory for the bodies of responses that are checked. nil is without a limit.
+// responseMemory is the memory for the bodies of validated responses. nil means no limit.
 type responseMemory struct{ *semaphore.Weighted }
 
-// reserve takes n bytes, and reports whether they are free.
+// reserve reserves n bytes. It returns false if they are not available.
 func (m *responseMemory) reserve(n int64) bool { return m == nil || n == 0 || m.TryAcquire(n) }
 
-// release returns n bytes.
+// release makes n reserved bytes available again.
 func (m *responseMemory) release(n int64) {
 	if m != nil && n > 0 {
 		m.Release(n)
@@ -256,8 +256,8 @@ func checkedSize(header http.Header, raw []byte) int {
 	return len(raw)
 }
 
-// checkResponseBody adds the violations of a body that was received completely to a report. It returns why the body was
-// not checked, or "".
+// checkResponseBody adds the violations of a complete body to a report. It returns the reason why the body was not checked,
+// or "" if it was checked.
 func checkResponseBody(
 	description *openapi.Response, report *openapi.Report, status int, header http.Header, raw []byte,
 ) string {

@@ -55,7 +55,7 @@ func defaultRequestValidation() requestValidationOptions {
 	}
 }
 
-// WarnDescribed returns a warning about a policy for which a route's descriptions have nothing to check, "" for none.
+// WarnDescribed returns a warning about a policy that has nothing to check on a route with these descriptions, or "".
 func WarnDescribed(p project.Policy, request *project.RequestDescription,
 	responses project.ResponseDescription,
 ) string {
@@ -182,7 +182,7 @@ func (p *requestValidation) Inbound(x *pipeline.Exchange) *http.Response {
 	return x.Invalid(rejected)
 }
 
-// fields returns all header fields of a request, also those that are not sent upstream.
+// fields returns all header fields of a request, including those that are not sent upstream.
 func fields(x *pipeline.Exchange) http.Header {
 	if len(x.Unsent) == 0 {
 		return x.Header
@@ -192,8 +192,8 @@ func fields(x *pipeline.Exchange) http.Header {
 	return all
 }
 
-// checkBody adds the violations of the body to a report. It returns a response for a body that cannot be checked, if
-// rejects is set.
+// checkBody adds the violations of the body to a report. For a body that cannot be checked, it returns a response if
+// rejects is set, and otherwise logs the reason.
 func (p *requestValidation) checkBody(
 	x *pipeline.Exchange, description *openapi.Request, report *openapi.Report, rejects bool,
 ) *http.Response {
@@ -257,7 +257,7 @@ func (p *requestValidation) checkBody(
 	description.CheckBody(report, mediaType, decoded)
 	release()
 	if rejects && len(report.Violations) == before && isEncoded(x.Header["Content-Encoding"]) {
-		// The upstream gets the bytes that were checked. Another decoder could read others from the compressed body.
+		// The upstream gets the bytes that were checked. Its own decoder could read other bytes from the compressed body.
 		x.ReplaceBody(decoded)
 	}
 	return nil
@@ -303,8 +303,8 @@ func encodings(values []string) []string {
 // isEncoded reports whether a body has a content encoding.
 func isEncoded(values []string) bool { return len(encodings(values)) > 0 }
 
-// decodeBody decompresses a body of at most limit bytes. The memory counts toward the
-// memory for bodies of the context's request.
+// decodeBody decompresses a body. The result has at most limit bytes, which count toward the memory for bodies. Its errors
+// are errUnsupportedEncoding, errDecodedTooLarge, and errors of gzip and of package bodies.
 func decodeBody(ctx context.Context, header []string, raw []byte, limit int64) ([]byte, error) {
 	switch names := encodings(header); {
 	case len(names) == 0, len(raw) == 0:
@@ -326,8 +326,9 @@ func decodeBody(ctx context.Context, header []string, raw []byte, limit int64) (
 	return decoded, nil
 }
 
-// The metrics of validation. The first two count requests and responses with violations, by outcome (admitted or
-// refused). The third counts requests and responses that were not checked, by reason.
+// The metrics of validation. InvalidRequests counts requests with violations that are only logged. InvalidResponses counts
+// responses with violations, by outcome (admitted or refused). UncheckedBodies counts bodies of requests and responses that
+// were not checked, by reason.
 const (
 	InvalidRequests  = "invalidRequests"
 	InvalidResponses = "invalidResponses"
@@ -345,7 +346,7 @@ func newValidationLog(policy string, s *Setup) validationLog { return validation
 // maxLoggedViolations is the maximum number of violations in a line of the log.
 const maxLoggedViolations = 5
 
-// violations logs violations. They contain no values.
+// violations logs the first maxLoggedViolations violations. They contain no values of the message.
 func (l validationLog) violations(x *pipeline.Exchange, metric, outcome string, all []openapi.Violation) {
 	texts := make([]string, 0, maxLoggedViolations)
 	for _, v := range all[:min(len(all), maxLoggedViolations)] {

@@ -43,7 +43,7 @@ func TestPolicyWithoutIdentifiedUserWarns(t *testing.T) {
 	}
 }
 
-// TestPolicyWithoutDescriptionWarns checks which validation policies have an effect on a route with a description.
+// TestPolicyWithoutDescriptionWarns checks which descriptions of a route let a validation policy have no effect.
 func TestPolicyWithoutDescriptionWarns(t *testing.T) {
 	request := func(options string) project.Policy {
 		return project.Policy{

@@ -35,8 +35,8 @@ type Document struct {
 	Trace  Trace       `json:"trace"`
 }
 
-// Violation is a part of a request that does not match the description of its route. In and Pointer are its place, and
-// Detail says what is required there.
+// Violation is a part of a request that does not match the description of its route. In is the part of the request, such as
+// "query". Pointer is a JSON pointer within this part. Detail says what is required there.
 type Violation struct {
 	In      string `json:"in"`
 	Pointer string `json:"pointer"`

@@ -72,9 +72,9 @@ func RemoveField(h http.Header, name string) {
 
 // Request returns those fields of a client's request that are sent upstream. in is the header of the client's request.
 // The result is a new map that shares its values with this header. unsent has the fields that are not sent upstream only
-// because of the "_" in their names, by their canonical names; it is nil without such a field. Request also returns the
-// value of the Upgrade field if the client wants to switch to another protocol, otherwise "". The time is linear in the
-// size of the header.
+// because their names have "_", by their canonical names. It is nil if there are none. Request also returns the value of
+// the Upgrade field if the client wants to switch to another protocol, otherwise "". The time is linear in the size of the
+// header.
 func (f Filter) Request(in http.Header) (out, unsent http.Header, upgrade string) {
 	out = make(http.Header, len(in)+8)
 	connection := in["Connection"]
@@ -110,7 +110,7 @@ func (f Filter) Request(in http.Header) (out, unsent http.Header, upgrade string
 	return out, unsent, upgrade
 }
 
-// add adds the values of a field to a header, which can be nil, and returns the header.
+// add adds the values of a field to a header and returns the header. It creates the header if it is nil.
 func add(header http.Header, name string, values []string) http.Header {
 	if header == nil {
 		header = http.Header{}
