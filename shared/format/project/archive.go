@@ -15,9 +15,9 @@ import (
 )
 
 // Files maps the path of each project file that the compiler can read to its content: the configuration, and the JSON
-// and YAML files to which references can lead. Paths start at the project's root ("config/routes.oas.json"). A file that
-// is not read has an entry with nil content: a file with a misleading name, such as config/policies.jsonc, and a file
-// that is too large (Unpack). The compiler only reports these.
+// and YAML files to which references can lead. Paths start at the project's root ("config/routes.oas.json"). The content is
+// nil for a file with a misleading name, such as config/policies.jsonc, and for a file that is too large (Unpack). The
+// compiler warns about the former, and reports references to the latter.
 type Files map[string][]byte
 
 // Limits bounds the archives that Unpack accepts, and the work and memory of Unpack.
@@ -34,7 +34,7 @@ type Limits struct {
 	// PathBytes is the maximum length of a path, PathDepth its maximum number of segments.
 	PathBytes, PathDepth int
 	// FileBytes is the maximum size of one configuration file, ConfigBytes of all configuration files together. Unpack
-	// does not read other JSON and YAML files that exceed these limits.
+	// leaves out the content of other JSON and YAML files that exceed these limits.
 	FileBytes, ConfigBytes int64
 }
 
@@ -59,11 +59,12 @@ func DefaultLimits() Limits {
 const maxRefusedEntries = 50
 
 // Unpack reads a project's archive: a tar file of the project folder's content, compressed with gzip. It keeps the
-// files that the compiler reads, and all other JSON and YAML files, to which references can lead. If these other files
-// are too large together, it leaves out those in node_modules, then also those outside of config, and then all of them.
-// It only checks all other files, such as modules and documentation. It reads the archive as
-// a stream: ConfigBytes, Entries and PathBytes bound its memory, and UnpackedBytes bounds its work. It does not write
-// to the file system: that would need UnpackedBytes of disk space, and a check for every trick with links and paths.
+// configuration, and the other JSON and YAML files, to which references can lead. If all of these are larger than
+// ConfigBytes together, it leaves out the content of the other files: first of those in node_modules, then also of those
+// outside of config, and then of all of them. Of all remaining files, such as modules and documentation, it checks only
+// the headers. It reads the archive as a stream: ConfigBytes, Entries and PathBytes bound its memory, and UnpackedBytes
+// bounds its work. It does not write to the file system: that would need UnpackedBytes of disk space, and a check for
+// every trick with links and paths.
 //
 // Unpack refuses what no project needs (links, devices, absolute paths, "..", duplicate paths, bytes after the end)
 // instead of skipping it: if two programs read an archive differently, an attacker can bypass checks.
@@ -105,8 +106,8 @@ type unpacker struct {
 
 	files       Files
 	configBytes int64
-	// referredBytes are the sizes of the files to which references can lead, by their rank.
-	// The content of files of keptRanks and higher ranks is left out.
+	// referredBytes has the total size of the files to which references can lead, by rank (referredRank). The content of
+	// files with the rank keptRanks or a higher rank is left out.
 	referredBytes [referredRanks]int64
 	keptRanks     int
 	paths         map[string]bool // every path so far; true for a folder

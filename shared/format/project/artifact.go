@@ -99,8 +99,8 @@ type Route struct {
 	PathMode    PathMode `json:"pathMode"`
 	// Source is the place that declares the route, for logs and errors.
 	Source Source `json:"source"`
-	// file is the routes file whose paths have the route, during the compilation. It differs from the file of Source if
-	// the path refers to a path item in another file.
+	// file is the routes file that has the path of the route. Only the compilation uses it. It differs from the file of
+	// Source if the path refers to a path item in another file.
 	file string
 
 	Handler Component `json:"handler"`
@@ -115,7 +115,7 @@ type Route struct {
 	MCP json.RawMessage `json:"mcp,omitempty"`
 	// MCPOperation is what the project's MCP servers offer for the route. It is absent if no server offers the route.
 	MCPOperation *MCPOperation `json:"mcpOperation,omitempty"`
-	// Request and Responses describe the requests and responses. Each is absent if no policy of the route validates them.
+	// Request and Responses describe the requests and responses. Each is absent if no policy of the route validates with it.
 	Request   *RequestDescription `json:"request,omitempty"`
 	Responses ResponseDescription `json:"responses,omitempty"`
 }

@@ -150,7 +150,7 @@ func jsonContent(content map[string]any) string {
 	return ""
 }
 
-// isJSON reports whether a media type is JSON. It ignores parameters.
+// isJSON reports whether a media type, which can have parameters, is JSON.
 func isJSON(mediaType string) bool {
 	base := baseType(mediaType)
 	return base == "application/json" || strings.HasSuffix(base, "+json")

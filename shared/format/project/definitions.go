@@ -9,11 +9,11 @@ import (
 )
 
 // definer converts the schemas of OpenAPI documents to JSON Schema 2020-12, for policies that validate requests and
-// responses. It keeps references, so that a schema can contain itself: each schema that is referred to becomes a
-// definition. It leaves out keywords that restrict no value, such as descriptions and examples.
+// responses. Each schema to which a reference leads becomes a definition, so that schemas can contain themselves. The
+// definer leaves out keywords that restrict no value, such as descriptions and examples.
 //
-// The schemas of requests and of responses differ: a property with readOnly is not allowed in requests, and a property
-// with writeOnly is not allowed in responses. Neither is required there.
+// A schema is converted differently for requests and for responses. In requests, a property with readOnly is neither
+// allowed nor required. In responses, the same applies to a property with writeOnly.
 type definer struct {
 	c *compiler
 	// names has the name of each definition. pending are the definitions that are not converted yet.
@@ -33,22 +33,22 @@ func newDefiner(c *compiler) *definer {
 	}
 }
 
-// schemaContext is what the conversion of a schema depends on in addition to the schema.
+// schemaContext has the conditions of a conversion: a schema is converted differently in different contexts.
 type schemaContext struct {
-	keyword     string // the keyword of properties that are not allowed: keywordReadOnly or keywordWriteOnly
+	keyword     string // the keyword that marks properties that are not allowed: keywordReadOnly or keywordWriteOnly
 	isOpenAPI30 bool   // whether the document that declares the route is OpenAPI 3.0
-	// inSubtype is set for the schemas that a subtype applies to the same value. They stay base types: the subtype is
-	// already selected.
+	// inSubtype is set for the schemas that a subtype applies to the same value. Their discriminators are ignored, because
+	// the subtype is already selected.
 	inSubtype bool
 }
 
-// value returns the context of the schemas of other values: of properties and items.
+// value returns the context of schemas for parts of the value: for properties and items.
 func (in schemaContext) value() schemaContext {
 	in.inSubtype = false
 	return in
 }
 
-// The keywords of properties that only one direction has.
+// The keywords that mark properties of only requests or only responses.
 const (
 	keywordReadOnly  = "readOnly"
 	keywordWriteOnly = "writeOnly"
@@ -57,7 +57,7 @@ const (
 // definitionKey identifies a definition.
 type definitionKey struct {
 	schemaContext
-	id string // of the place of the schema
+	id string // place.id of the schema
 	// optional has the names of definition.optional, separated by NUL.
 	optional string
 }
@@ -72,7 +72,7 @@ type definition struct {
 	optional []string
 }
 
-// hiddenKey identifies a schema in a tree, and a keyword.
+// hiddenKey identifies an object in a tree (identity), and the context in which it is converted.
 type hiddenKey struct {
 	schemaContext
 	object uintptr
@@ -87,8 +87,8 @@ func (d *definer) schema(in schemaContext, p place) json.RawMessage {
 	return encodeTree(converted)
 }
 
-// finish converts the definitions that were referred to, and adds them to the artifact. It ends early if the artifact
-// is too large, which is reported.
+// finish converts the pending definitions and those to which they refer, and adds them to the artifact. If the artifact is
+// too large, finish reports this and stops.
 func (d *definer) finish() {
 	for len(d.pending) > 0 && !d.c.stopped() {
 		next := d.pending[0]
@@ -112,7 +112,7 @@ const definitionOverhead = 20
 func (d *definer) convert(in schemaContext, p place, optional []string) any {
 	object := p.object()
 	if object == nil {
-		return p.value != false // a value that is no schema is already reported
+		return p.value != false // the checks of the document report a value that is no schema
 	}
 	if !in.isOpenAPI30 {
 		object = withoutInvalid(object)
@@ -224,7 +224,7 @@ func (d *definer) convertKeyword(in schemaContext, out map[string]any, name stri
 		out[name] = d.convertList(in, p, optional)
 	case name == "then", name == "else":
 		out[name] = d.convert(in, p, optional)
-	case name == "not", name == "if": // without a required property, they would match other values
+	case name == "not", name == "if": // they keep all required names, because without one they would match other values
 		out[name] = d.convert(in, p, nil)
 	case slices.Contains(unsupportedReferences[:], name):
 		d.c.warn(p.doc.file, p.at, "Values are not checked with this reference, because the gateway does not follow %s. "+
@@ -258,7 +258,7 @@ func (d *definer) convertList(in schemaContext, p place, optional []string) []an
 func (d *definer) convertNamed(in schemaContext, p place, optional []string) map[string]any {
 	named := p.object()
 	converted := make(map[string]any, len(named))
-	for _, name := range slices.Sorted(maps.Keys(named)) { // the order numbers the definitions
+	for _, name := range slices.Sorted(maps.Keys(named)) { // definitions are numbered in this order
 		converted[name] = d.convert(in, place{p.doc, p.at + pointer(name), named[name]}, optional)
 	}
 	return converted
@@ -267,11 +267,11 @@ func (d *definer) convertNamed(in schemaContext, p place, optional []string) map
 // inPlaceLists are the keywords with lists of schemas for the same value as the schema that has the keyword.
 var inPlaceLists = [...]string{"allOf", "anyOf", "oneOf"}
 
-// unsupportedReferences are references that are not followed.
+// unsupportedReferences are the keywords of references that the gateway does not follow.
 var unsupportedReferences = [...]string{"$dynamicRef", "$recursiveRef"}
 
-// convertReference returns a schema that refers to the definition of a referenced schema. It returns true for a
-// reference that cannot be followed, which is already reported.
+// convertReference returns a schema that refers to the definition of the referenced schema. For a reference that cannot be
+// followed, which is already reported, it returns true: the schema that allows every value.
 func (d *definer) convertReference(in schemaContext, p place, optional []string) any {
 	target, _ := p.doc.resolve(p.reference())
 	if target.doc == nil {
@@ -301,8 +301,8 @@ func (d *definer) definitionOf(in schemaContext, target place, optional []string
 	return map[string]any{"$ref": "#/$defs/" + name}
 }
 
-// requiredBy returns the names of the properties that a schema requires, with those of its references and of its allOf,
-// anyOf and oneOf. The names are sorted and distinct.
+// requiredBy returns the names of the properties that a schema requires, including those that its references and the
+// schemas in its allOf, anyOf and oneOf require. The names are sorted and distinct.
 func (d *definer) requiredBy(p place) []string {
 	p, found := p.deref()
 	if !found {
@@ -330,8 +330,8 @@ func (d *definer) requiredBy(p place) []string {
 	return d.required[id]
 }
 
-// hiddenProperties returns the names of the properties that a schema marks with in.keyword, including the parts of its
-// allOf and the schemas that it refers to. The names are sorted and distinct.
+// hiddenProperties returns the names of the properties that have in.keyword in a schema, in the schemas of its allOf, or in
+// the schema to which it refers. The names are sorted and distinct.
 func (d *definer) hiddenProperties(in schemaContext, p place) []string {
 	object := p.object()
 	if object == nil {
@@ -377,8 +377,8 @@ func (d *definer) isHidden(in schemaContext, p place) bool {
 	return found && target.object()[in.keyword] == true
 }
 
-// allowNull converts the keywords of OpenAPI 3.0. In addition to modernize, it makes a schema with nullable and without
-// a type allow null: authors expect that of a nullable schema whose type stands in its allOf.
+// allowNull converts the keywords of OpenAPI 3.0 with modernize. A schema with nullable and without a type then allows null
+// too: authors expect that of a nullable schema whose type is in its allOf.
 func allowNull(out, object map[string]any) any {
 	modernize(out, object)
 	if _, hasType := object["type"]; object["nullable"] != true || hasType || len(out) == 0 {

@@ -2,8 +2,8 @@ package project
 
 import "encoding/json"
 
-// RequestDescription describes the requests of a route, as its OpenAPI document does, for policies that validate them.
-// All defaults are filled in.
+// RequestDescription describes the requests of a route as its OpenAPI document does, for policies that validate them. It
+// has the defaults of OpenAPI where the document has no value.
 //
 // Its schemas are JSON Schemas (2020-12). They can refer to the artifact's Definitions: {"$ref": "#/$defs/NAME"}. In the
 // schemas of requests, a property with readOnly is not allowed and not required. In those of responses, the same applies
@@ -34,7 +34,7 @@ type Parameter struct {
 	// Style and Explode say how lists and objects are written. Style is "" for a parameter with a ContentType.
 	Style   string `json:"style,omitempty"`
 	Explode bool   `json:"explode,omitempty"`
-	// AllowEmpty accepts a query parameter without a value, even if its schema does not allow it (allowEmptyValue).
+	// AllowEmpty accepts an empty query parameter or cookie, even if its schema does not allow it (allowEmptyValue).
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// ContentType is the media type of a parameter that the document describes with content.
 	ContentType string `json:"contentType,omitempty"`
@@ -84,7 +84,7 @@ type MediaType struct {
 type Encoding struct {
 	// ContentType has the media types that the document allows, separated by commas, or "" for the default.
 	ContentType string `json:"contentType,omitempty"`
-	// Style and Explode apply to lists and objects. Style is "" if the ContentType applies.
+	// Style and Explode say how lists and objects are written. If Style is not "", ContentType has no effect.
 	Style   string `json:"style,omitempty"`
 	Explode bool   `json:"explode,omitempty"`
 	// Headers describe the headers of a part of a multipart form.

@@ -16,8 +16,8 @@ import (
 type document struct {
 	file string
 	root any
-	// compiler reads the files to which references lead. resolved has the results of resolve by reference. anchors has
-	// the schemas with an anchor. It is nil until one is looked up.
+	// compiler reads the files to which references lead. resolved has the results of resolve, by reference. anchors has the
+	// schemas with an anchor, by anchor. It is nil until an anchor is looked up.
 	compiler *compiler
 	resolved map[string]resolved
 	anchors  map[string]place
@@ -39,8 +39,8 @@ func (d *document) isOpenAPI30() bool {
 	return strings.HasPrefix(version, "3.0.")
 }
 
-// maxConvertedBytes is the maximum size of the JSON that a file in YAML becomes. It can be larger than the file, because
-// of quotation marks and aliases.
+// maxConvertedBytes is the maximum size of the JSON of a file in YAML. The JSON can be larger than the file, because it has
+// quotation marks, and repeats the values of aliases.
 const maxConvertedBytes = 2 * fileBytes
 
 // parse reads a file in JSON or YAML. It reports invalid encoding, syntax errors with line and column, duplicate names in

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// This file recognizes files in the schemas of multipart forms, and which types of values other schemas allow. All
-// schemas are inlined.
+// This file recognizes the schemas of files in multipart forms. It also finds the types of values that other schemas allow.
+// All schemas are inlined: they have no references.
 
-// fileSchema returns the schema of a file if a property is a file or a list of files, and nil otherwise. types are the
-// media types that its encoding allows.
+// fileSchema returns the schema of the file if a property is a file or a list of files. Otherwise it returns nil. types are
+// the media types that the encoding of the property allows.
 func (f *formBuilder) fileSchema(property any, types []string) (file map[string]any, isList bool) {
 	schema := withoutNull(property)
 	isFile := func(schema map[string]any) bool {
@@ -36,8 +36,8 @@ func isEmpty(schema map[string]any) bool {
 	return schema != nil
 }
 
-// withoutNull returns a schema without the alternative null, and without a wrapper around the only part or alternative.
-// It returns nil for a schema that is no object.
+// withoutNull returns a schema without the alternative null. If allOf, anyOf and oneOf then have only one schema together,
+// it returns this schema in their place. It returns nil for a schema that is not an object.
 func withoutNull(value any) map[string]any {
 	schema, _ := value.(map[string]any)
 	for range maxParts {
@@ -72,8 +72,9 @@ func withoutNull(value any) map[string]any {
 	return schema
 }
 
-// isBinary reports whether a schema describes a file: a string of the format binary (OpenAPI 3.0), a string without a
-// contentEncoding whose media type is no text (OpenAPI 3.1), or any value that may only have such media types.
+// isBinary reports whether a schema describes a file: a string of the format binary (OpenAPI 3.0), a string without
+// contentEncoding whose contentMediaType is not text (OpenAPI 3.1), or a string for which types has only media types that
+// are not text.
 func isBinary(schema map[string]any, types []string) bool {
 	if schema == nil || schema["type"] != nil && schema["type"] != any("string") || schema["contentEncoding"] != nil {
 		return false
@@ -123,8 +124,8 @@ func hasFile(value any) bool {
 	return false
 }
 
-// asBase64 returns the schema of the argument for a file or a list of files: the content in Base64. property is the schema
-// of the property, and file the schema of the file.
+// asBase64 returns the schema of the argument for a file or a list of files, whose contents are sent in Base64. property is
+// the schema of the property, and file is the schema of the file.
 func asBase64(property any, file map[string]any, isList bool) map[string]any {
 	content := map[string]any{"type": "string", "contentEncoding": "base64"}
 	for _, name := range []string{"title", "deprecated", "contentMediaType"} {
@@ -172,7 +173,7 @@ func allowsType(value any, name string, depth int) bool {
 	return true
 }
 
-// elementsOf returns the schemas of the elements of lists that a schema allows.
+// elementsOf returns the schemas of the elements in all lists that a schema allows.
 func elementsOf(value any) []any {
 	schema, _ := value.(map[string]any)
 	if schema == nil {
@@ -191,7 +192,8 @@ func elementsOf(value any) []any {
 	return out
 }
 
-// allowsObject reports whether a property can be an object, or a list of objects or of lists.
+// allowsObject reports whether a property can be an object, a list of objects, or a list of lists. depth is 0 for a
+// property, and 1 for the elements of a list.
 func allowsObject(value any, depth int) bool {
 	if allowsType(value, "object", 0) {
 		return true
@@ -205,7 +207,8 @@ func allowsObject(value any, depth int) bool {
 	})
 }
 
-// allowsText reports whether a property can be a string or a list of strings, and with numbers also other scalars.
+// allowsText reports whether a property can be a string or a list of strings. If numbers is set, numbers and booleans count
+// as strings. depth is as in allowsObject.
 func allowsText(value any, numbers bool, depth int) bool {
 	if allowsType(value, "string", 0) {
 		return true

@@ -14,7 +14,7 @@ import (
 // yamlRoutes is the name of a routes file in YAML.
 const yamlRoutes = "config/routes.oas.yaml"
 
-// yamlHead begins a document in YAML whose paths follow.
+// yamlHead is the beginning of a document in YAML. The paths follow.
 const yamlHead = "openapi: 3.1.0\ninfo: {title: t, version: '1'}\n"
 
 // TestPathsInYAMLKeepTheirOrder checks that routes have the order of the file, because URL patterns are matched in it.
@@ -40,7 +40,7 @@ func TestPathsInYAMLKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestBudgetsHoldForYAML checks that files in YAML have the budgets of files in JSON, and that their errors have lines.
+// TestBudgetsHoldForYAML checks that the budgets of JSON files also apply to YAML files, and that the errors have lines.
 func TestBudgetsHoldForYAML(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, want string
@@ -70,8 +70,8 @@ func TestBudgetsHoldForYAML(t *testing.T) {
 	}
 }
 
-// manyFiles returns a project whose description has n files: each path item and each schema is a file of its own, and
-// the schemas refer to each other in circles.
+// manyFiles returns a project whose description has n files: each path item and each schema is in a separate file, and the
+// schemas refer to each other in circles.
 func manyFiles(n int) project.Files {
 	files := project.Files{}
 	var text strings.Builder
@@ -89,8 +89,8 @@ func manyFiles(n int) project.Files {
 	return files
 }
 
-// TestDescriptionsOfManyFiles checks a description with as many files as the largest public ones, and the files that a
-// client has to watch.
+// TestDescriptionsOfManyFiles checks a description with as many files as the largest public ones, and that the result lists
+// all of these files for clients that watch them.
 func TestDescriptionsOfManyFiles(t *testing.T) {
 	const n = 2_900
 	files := manyFiles(n)
@@ -107,8 +107,8 @@ func TestDescriptionsOfManyFiles(t *testing.T) {
 	}
 }
 
-// TestReferencedFilesCountAgainstTheBudgets checks that the values of all files have one budget, and that the same file
-// is reported each time.
+// TestReferencedFilesCountAgainstTheBudgets checks that the values of all files share one budget, and that every build
+// reports the same file.
 func TestReferencedFilesCountAgainstTheBudgets(t *testing.T) {
 	files := documentFiles(`"paths": {}, "components": {"schemas": {"a": {"$ref": "../b.json"}, "b": {"$ref": "a.json"},
 		"c": {"$ref": "../c.json"}}}`)
@@ -143,7 +143,7 @@ func TestOverlappingReferencesEnd(t *testing.T) {
 }
 
 // TestUnpackKeepsReferableFiles checks which JSON and YAML files are kept if they exceed the limit together. The order of
-// the archive has no influence.
+// the entries must not matter.
 func TestUnpackKeepsReferableFiles(t *testing.T) {
 	limits := project.DefaultLimits()
 	limits.ConfigBytes, limits.FileBytes = 1_000, 500

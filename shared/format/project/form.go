@@ -15,14 +15,14 @@ import (
 // This file builds the arguments of operations whose bodies are forms (OpenAPI 3.1, "Encoding Object"). Package mcp
 // writes the forms (shared/format/mcp/form.go).
 
-// FormField says how a property of a form is written if its Argument has no Style. The members about
-// parts belong to multipart forms.
+// FormField says how a property of a form is written, in addition to the Style of its Argument. ContentType has no effect
+// with a Style. File and Headers are for multipart forms.
 type FormField struct {
-	// ContentType is the media type of the value, or of each element of a list: JSON, or a text in any other media type.
-	// "" means JSON for objects and lists within lists, and text for all other values. For a file, "" means that
-	// an argument has to name the media type.
+	// ContentType is the media type of the value, or of each element of a list. The value is written as JSON if this is the
+	// media type, and otherwise as text. "" means JSON for objects and lists within lists, and text for all other values.
+	// For a file, "" means that an argument has to name the media type.
 	ContentType string `json:"contentType,omitempty"`
-	// AllowReserved leaves reserved characters without a meaning in forms as they are. It applies with a Style.
+	// AllowReserved is set to write reserved characters without escapes if they have no meaning in forms.
 	AllowReserved bool `json:"allowReserved,omitempty"`
 	// File is set for a file or a list of files: the argument has their content in Base64.
 	File bool `json:"file,omitempty"`
@@ -30,7 +30,7 @@ type FormField struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// isDefault reports whether a field is written like a field without a FormField.
+// isDefault reports whether the field has no effect, so that the argument needs no FormField.
 func (f *FormField) isDefault() bool {
 	return f.ContentType == "" && !f.AllowReserved && !f.File && len(f.Headers) == 0
 }
@@ -81,10 +81,10 @@ func (b *offerBuilder) addForm(at string, media place, flat map[string]any, body
 	b.addProperties(flat, bodyRequired, f.addField)
 }
 
-// maxParts is the maximum depth to which hasProperty and mayHaveFile follow the parts of a schema.
+// maxParts is the maximum depth to which hasProperty, mayHaveFile and withoutNull follow the parts of a schema.
 const maxParts = 8
 
-// hasProperty reports whether a schema declares a property. It returns true if it cannot know.
+// hasProperty reports whether a schema declares a property. It returns true if it cannot read all parts of the schema.
 func hasProperty(schema place, name string, depth int) bool {
 	schema, found := schema.deref()
 	if !found || depth == maxParts || schema.member("properties").member(name).value != nil {
@@ -138,7 +138,7 @@ func (f *formBuilder) addField(a Argument, schema any) {
 	types := mediaTypes(encoding["contentType"])
 	for _, mediaType := range types {
 		if !isMediaType(mediaType) || !strings.Contains(mediaType, "/") {
-			f.fail(at+"/contentType", "This is no list of media types. Write media types such as text/csv, separated by commas.")
+			f.fail(at+"/contentType", "This is not a list of media types. Write media types such as text/csv, separated by commas.")
 			return
 		}
 	}
@@ -199,8 +199,9 @@ func mediaTypes(contentType any) []string {
 	return out
 }
 
-// setContentType sets the media type of a property that is no file to the first of types that can represent all of its
-// values, or else some of them. It reports types that can represent none.
+// setContentType sets the media type of a property that is not a file. It chooses the first of types that can represent all
+// values of the property, or otherwise the first one that can represent some. If no type can represent any, it reports
+// this and returns false.
 func (f *formBuilder) setContentType(at string, field *FormField, types []string, schema any) bool {
 	if len(types) == 0 {
 		return true
@@ -244,11 +245,12 @@ func isUTF8(mediaType string) bool {
 	return err == nil && (charset == "" || charset == "utf-8")
 }
 
-// ownHeaders are header fields of a part that the server writes itself.
+// ownHeaders are the header fields that the MCP server writes to each part.
 var ownHeaders = []string{"content-type", "content-disposition"}
 
-// setHeaders sets the headers of a part. An MCP server knows the value of a header if its schema has a constant, one
-// value or a default. Other headers are left out with a warning, unless they are required.
+// setHeaders sets the header fields of a part. An MCP server knows the value of a header if its schema has a const, an enum
+// with one value, or a default. setHeaders leaves out other headers with a warning. It returns false after an error, for
+// example about a required header without a value.
 func (f *formBuilder) setHeaders(at string, field *FormField, headers any) bool {
 	declared, _ := headers.(map[string]any)
 	if len(declared) > 0 && !f.isMultipart {
@@ -262,8 +264,8 @@ func (f *formBuilder) setHeaders(at string, field *FormField, headers any) bool 
 			return false
 		}
 		if slices.Contains(ownHeaders, strings.ToLower(name)) {
-			f.warn(headerAt, "This header has no effect: the MCP server writes it itself, with the contentType of the "+
-				"encoding. Remove it.")
+			f.warn(headerAt, "This header has no effect: the MCP server writes it, with the contentType of the encoding. "+
+				"Remove it.")
 			continue
 		}
 		value, known := f.headerValue(headerAt, header)
@@ -277,7 +279,8 @@ func (f *formBuilder) setHeaders(at string, field *FormField, headers any) bool 
 				"the value as const or default into its schema.")
 			continue
 		case !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value):
-			f.fail(headerAt, "This is no header: a name has letters, digits and hyphens, and a value has one line.")
+			f.fail(headerAt, "This is not a valid header. Use letters, digits and hyphens in its name, and one line in its "+
+				"value.")
 			return false
 		case strings.EqualFold(name, "Content-Transfer-Encoding") && !slices.Contains(
 			[]string{"7bit", "8bit", "binary"}, strings.ToLower(value)): // not even for Base64, which parsers of forms ignore
@@ -293,7 +296,7 @@ func (f *formBuilder) setHeaders(at string, field *FormField, headers any) bool 
 	return true
 }
 
-// headerValue returns the value of a header of a part. It returns false if the description does not say the value.
+// headerValue returns the value of a header of a part. It returns false if the schema does not have one.
 func (f *formBuilder) headerValue(at string, header place) (string, bool) {
 	inlined, ok := f.inlineSchema(at+"/schema", header.member("schema"), "")
 	schema, _ := inlined.(map[string]any)
@@ -314,8 +317,8 @@ func (f *formBuilder) headerValue(at string, header place) (string, bool) {
 	return text(value), known
 }
 
-// addFile adds the arguments for a property that is a file or a list of files: the content, the name, and the media type
-// if types allow several.
+// addFile adds the arguments for a property that is a file or a list of files: one for the content, one for the name, and
+// one for the media type if the description does not name exactly one.
 func (f *formBuilder) addFile(a Argument, schema any, field *FormField, types []string) {
 	file, isList := f.fileSchema(schema, types)
 	field.File = true
@@ -360,7 +363,8 @@ func (f *formBuilder) addFile(a Argument, schema any, field *FormField, types []
 // MaxFileName is the maximum length of a file's name, in characters.
 const MaxFileName = 255
 
-// listOf returns a schema of one value, or of a list of such values, with a description.
+// listOf returns the schema of a list of elements with the description several or, if isList is not set, the schema of one
+// element with the description single.
 func listOf(isList bool, single, several string, element map[string]any) map[string]any {
 	if isList {
 		return map[string]any{"type": "array", "items": element, "description": several}
@@ -369,8 +373,8 @@ func listOf(isList bool, single, several string, element map[string]any) map[str
 	return element
 }
 
-// mediaTypePattern returns a regular expression for the media types of a list of types and ranges. An empty list allows
-// every media type.
+// mediaTypePattern returns a regular expression for the media types that a list of types and ranges allows. An empty list
+// allows every media type.
 func mediaTypePattern(types []string) string {
 	if len(types) == 0 {
 		types = []string{"*/*"}
@@ -382,7 +386,7 @@ func mediaTypePattern(types []string) string {
 	return "^(" + strings.Join(alternatives, "|") + ")$"
 }
 
-// anyList converts a list of texts.
+// anyList returns a list of texts as a list of any.
 func anyList(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
-// formOffer returns what a document offers of POST /a, whose body is the content, and the problems.
+// formOffer returns the operation that a document offers for the path /a, and the problems. content describes the body.
 func formOffer(t *testing.T, version, method, content string) (*project.OfferedOperation, []project.Problem) {
 	t.Helper()
 	offers, problems := project.OfferedOperations([]byte(`{"openapi": "` + version + `", "paths": {"/a": {
@@ -21,7 +21,7 @@ func formOffer(t *testing.T, version, method, content string) (*project.OfferedO
 	return &offers[0], problems
 }
 
-// formArguments describes arguments: the location, the name, and how a property is written.
+// formArguments returns the arguments of an operation as text: the location, the name, and the FormField of each one.
 func formArguments(o *project.OfferedOperation) string {
 	var out []string
 	for _, a := range o.Arguments {
@@ -163,7 +163,7 @@ func TestSchemasOfFiles(t *testing.T) {
 	}
 }
 
-// TestFormsThatCannotBeOffered checks the place and the reason of each error.
+// TestFormsThatCannotBeOffered checks the place and the message of the error for each form that a tool cannot send.
 func TestFormsThatCannotBeOffered(t *testing.T) {
 	t.Parallel()
 	header := func(header string) string {
@@ -180,7 +180,7 @@ func TestFormsThatCannotBeOffered(t *testing.T) {
 			`"p": {"contentType": "text/csv; charset=utf-16"}`), "/encoding/p/contentType", "UTF-8"},
 		{
 			"no media type", body(urlEncoded, `"p": {}`, `"p": {"contentType": "text"}`), "/encoding/p/contentType",
-			"no list of media types",
+			"not a list of media types",
 		},
 		{"another style", body(urlEncoded, `"p": {}`, `"p": {"style": "matrix"}`), "/encoding/p/style", "spaceDelimited"},
 		{
@@ -202,7 +202,7 @@ func TestFormsThatCannotBeOffered(t *testing.T) {
 			"/encoding/p/headers/X-A", "cannot know the value",
 		},
 		{"a header of two lines", header(`"X-A": {"schema": {"const": "a\r\nb"}}`), "/encoding/p/headers/X-A", "one line"},
-		{"an invalid name of a header", header(`"X A": {"schema": {"const": "a"}}`), "/encoding/p/headers/X A", "no header"},
+		{"an invalid name of a header", header(`"X A": {"schema": {"const": "a"}}`), "/encoding/p/headers/X A", "not a valid header"},
 		{
 			"a transfer encoding", header(`"Content-Transfer-Encoding": {"schema": {"const": "base64"}}`),
 			"/encoding/p/headers/Content-Transfer-Encoding", "RFC 7578",
@@ -235,7 +235,7 @@ func TestEncodingsWithoutEffect(t *testing.T) {
 		},
 		{
 			"the header Content-Type", body(multipart, p, `"p": {"headers": {"content-type": {"schema": {"const": "a/b"}}}}`),
-			"/encoding/p/headers/content-type", "writes it itself",
+			"/encoding/p/headers/content-type", "writes it, with the contentType",
 		},
 		{
 			"a header without a value", body(multipart, p, `"p": {"headers": {"X-A": {"schema": {"type": "string"}}}}`),
@@ -268,7 +268,7 @@ func TestEncodingsWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestFormOfGetIsLeftOut checks that a body of a GET operation which cannot become a form is a warning.
+// TestFormOfGetIsLeftOut checks that a form that a tool cannot send is only a warning for a GET operation.
 func TestFormOfGetIsLeftOut(t *testing.T) {
 	t.Parallel()
 	o, warnings := offered(t, "3.1.1", "get", `"requestBody": {"content": {"multipart/form-data": {"schema": {}}}},

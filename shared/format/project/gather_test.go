@@ -63,7 +63,7 @@ func TestGatherMatchesUnpack(t *testing.T) {
 	})
 }
 
-// TestGatherOpensOnlyFilesToRead checks that Gather opens the configuration, and files to which references can lead.
+// TestGatherOpensOnlyFilesToRead checks that Gather opens only the configuration and files to which references can lead.
 func TestGatherOpensOnlyFilesToRead(t *testing.T) {
 	var opened []string
 	seq := func(yield func(project.Entry) bool) {

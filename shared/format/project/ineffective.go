@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// This file warns about keywords without an effect, wherever they are in a document. effects.go warns about those that
-// matter only where a policy or a tool uses them.
+// This file warns about keywords that have no effect anywhere in a document. uses.go warns about keywords that have no
+// effect where a policy or a tool uses them.
 
-// ineffective is a warning about a keyword without effect. A document can have the keyword in many places. There is one
-// warning for all of them, at the first place, so that the others do not hide other warnings.
+// ineffective identifies a warning about a keyword without effect. A document can have the keyword in many places. It gets
+// one warning for all of them, at the first place, so that they do not hide other warnings.
 type ineffective struct{ file, message string }
 
 // ineffectivePlaces are the places of a keyword without effect.
@@ -21,13 +21,13 @@ type ineffectivePlaces struct {
 }
 
 const (
-	// maxIneffective is the maximum number of warnings with several places. Others are reported at each place.
+	// maxIneffective is the maximum number of warnings that are joined. All further warnings are reported at each place.
 	maxIneffective = 1000
 	// maxIneffectivePlaces is the maximum number of places that are counted for a warning.
 	maxIneffectivePlaces = 100
 )
 
-// warnIneffective adds a warning about a keyword without effect.
+// warnIneffective records a warning about a keyword without effect. reportIneffective adds it to the report.
 func (c *compiler) warnIneffective(file, at, message string) {
 	key := ineffective{file, message}
 	places := c.ineffective[key]
@@ -48,7 +48,7 @@ func (c *compiler) warnIneffective(file, at, message string) {
 	}
 }
 
-// reportIneffective reports the warnings of warnIneffective.
+// reportIneffective adds the warnings of warnIneffective to the report, one for all places of the same warning.
 func (c *compiler) reportIneffective() {
 	for key, places := range c.ineffective {
 		message := key.message

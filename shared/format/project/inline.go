@@ -7,19 +7,18 @@ import (
 	"strconv"
 )
 
-// inliner converts schemas of an OpenAPI document to JSON Schema 2020-12 without references, for MCP
-// clients and the models that they use. It replaces each reference by the referenced schema. Where a
-// schema contains itself, it writes a schema that names only the type, since the route or the upstream validates the
-// value too. It removes keywords that do not describe a JSON value (xml, x-…). It replaces a
-// schema with a discriminator and a mapping by its subtypes (subtypes.go).
+// inliner converts schemas of an OpenAPI document to JSON Schema 2020-12 without references, for MCP clients and the
+// models that use them. It replaces each reference with the referenced schema. Where a schema contains itself, it writes a
+// schema that has only the type: the route or the upstream validates the value too. It removes keywords that do not
+// describe a JSON value (xml, x-…). It replaces a schema with a discriminator and a mapping by its subtypes (subtypes.go).
 type inliner struct {
-	// doc is the document of the schema that is being inlined. It changes while a reference to another file is followed.
+	// doc is the document of the schema that is being inlined. In a schema of another file, it is this file.
 	doc *document
 	// isOpenAPI30 reports whether the document is OpenAPI 3.0, whose schemas have their own dialect.
 	isOpenAPI30 bool
 	// excluded is the keyword that marks properties to leave out: "readOnly" for requests, "writeOnly" for responses.
 	excluded string
-	// dropped are the names of the properties that were left out, anywhere in the schema.
+	// dropped has the names of all properties that were left out, at any level of the schema.
 	dropped map[string]bool
 	// remaining is the number of bytes that the schema may still have, within the budget "tool".
 	remaining int

@@ -7,8 +7,9 @@ import (
 	"github.com/gatewright/gatewright/shared/base/spelling"
 )
 
-// This file declares what each keyword of OpenAPI does. The tables are in keywordtables.go. docs/descriptions.md has them
-// too. Tests compare them with the schemas of OpenAPI, and with what builds and the gateway do.
+// This file declares the types for the effects of OpenAPI's keywords. keywordtables.go has the tables, which are also in
+// docs/descriptions.md. Tests compare the tables with the schemas of OpenAPI, and with the results of builds and of the
+// gateway.
 
 // KeywordEffect is an effect of a keyword.
 type KeywordEffect string
@@ -61,8 +62,8 @@ const (
 	since31     = Version31 | Version32
 )
 
-// Includes reports whether a version is one of the versions.
-func (v Versions) Includes(version Versions) bool { return v&version != 0 }
+// Includes reports whether v has at least one of the versions.
+func (v Versions) Includes(versions Versions) bool { return v&versions != 0 }
 
 // String returns the versions, separated by commas: "3.1, 3.2". It returns "" for all versions.
 func (v Versions) String() string {
@@ -78,7 +79,7 @@ func (v Versions) String() string {
 	return strings.Join(names, ", ")
 }
 
-// KeywordGroup is keywords of one object of OpenAPI with the same effects.
+// KeywordGroup has the keywords of an object of OpenAPI that have the same effects.
 type KeywordGroup struct {
 	// Object is the name of the object in the specification, such as "Media Type".
 	Object string
@@ -86,14 +87,14 @@ type KeywordGroup struct {
 	Names    []string
 	Versions Versions
 	Effects  []KeywordEffect
-	// Note says more about the effects, as the end of a sentence. It is "" if there is no more to say.
+	// Note says more about the effects, or is "". It begins with a small letter, and has no final period.
 	Note string
 }
 
 // Has reports whether the keywords have an effect.
 func (g *KeywordGroup) Has(effect KeywordEffect) bool { return slices.Contains(g.Effects, effect) }
 
-// group returns a group. names and effects are separated by spaces and commas.
+// group returns a group. names are separated by spaces, and effects by commas.
 func group(object string, versions Versions, names, effects, note string) KeywordGroup {
 	g := KeywordGroup{Object: object, Names: strings.Fields(names), Versions: versions, Note: note}
 	for effect := range strings.SplitSeq(effects, ",") {
@@ -121,7 +122,7 @@ func newKnownKeywords() knownKeywords {
 	return k
 }
 
-// near returns the keyword for which a name was probably meant, "" if there is none.
+// near returns the keyword that the author of a misspelled name probably meant, or "".
 func (k knownKeywords) near(name string) string {
 	const lettersPerTypo = 3
 	nearest, ok := spelling.Nearest(name, k.names, len(name)/lettersPerTypo)

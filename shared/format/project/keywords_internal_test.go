@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// kindObjects are the objects of the specification for the kinds of objects that the walker knows.
+// kindObjects has the objects of the specification for each kind of object of the walker.
 var kindObjects = map[objectKind][]string{
 	documentObject: {"OpenAPI"}, infoObject: {"Info"}, componentsObject: {"Components"}, pathItemObject: {"Path Item"},
 	operationObject: {"Operation"}, parameterObject: {"Parameter", "Header"}, requestBodyObject: {"Request Body"},
@@ -23,7 +23,7 @@ func groupOf(object, name string) *KeywordGroup {
 	return nil
 }
 
-// TestWalkerKnowsDeclaredKeywords compares the members that the walker visits with the keywords.
+// TestWalkerKnowsDeclaredKeywords checks that each member that the walker visits is a declared keyword.
 func TestWalkerKnowsDeclaredKeywords(t *testing.T) {
 	for kind, named := range members {
 		for name := range named {
@@ -44,8 +44,8 @@ func TestWalkerKnowsDeclaredKeywords(t *testing.T) {
 	}
 }
 
-// TestConversionsKnowDeclaredKeywords compares the keywords of schemas with those that tools have and that validation
-// policies evaluate.
+// TestConversionsKnowDeclaredKeywords compares the declared effects of the keywords of schemas with the keywords that the
+// conversions for tools and for validation policies keep.
 func TestConversionsKnowDeclaredKeywords(t *testing.T) {
 	for _, g := range Keywords() {
 		if g.Object != SchemaKeywords {

@@ -65,7 +65,7 @@ const (
 	// InProperty is a property of the body. InBody is the body as a whole.
 	InProperty ArgumentLocation = "property"
 	InBody     ArgumentLocation = "body"
-	// InFileName is the name of a file, and InMediaType the media type of a file. Target is the property that has the
+	// InFileName is for the name of a file, and InMediaType for the media type of a file. Target is the property that has the
 	// file. For a property with a list of files, the argument is a list in the same order.
 	InFileName  ArgumentLocation = "filename"
 	InMediaType ArgumentLocation = "mediaType"
@@ -101,8 +101,7 @@ type Argument struct {
 	Location ArgumentLocation `json:"place"`
 	// Target is the argument's name in the request. It is "" if it equals Name.
 	Target string `json:"target,omitempty"`
-	// Style and Explode say how lists and objects are written. Style is "" for a property of a body whose media type says
-	// how it is written.
+	// Style and Explode say how lists and objects are written. Style is "" if the media type of the body says how.
 	Style    string `json:"style,omitempty"`
 	Explode  bool   `json:"explode,omitempty"`
 	Required bool   `json:"required,omitempty"`

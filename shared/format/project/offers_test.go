@@ -213,8 +213,8 @@ func TestNothingIsOfferedBeyondArtifactBudget(t *testing.T) {
 	}
 }
 
-// TestRequiredPropertiesAreArguments checks that a tool has an argument for each property that a body requires, also
-// for one that the schema does not declare: the route refuses requests without it. A property with readOnly is no
+// TestRequiredPropertiesAreArguments checks that a tool has an argument for each property that a body requires, even if the
+// schema does not declare the property: the route refuses requests without it. A property with readOnly must not become an
 // argument, even if another part of the schema requires it.
 func TestRequiredPropertiesAreArguments(t *testing.T) {
 	for _, mediaType := range []string{

@@ -8,14 +8,14 @@ import (
 
 // This file checks the objects of an OpenAPI document and of the files to which its references lead.
 
-// visit identifies an object that was checked as one of a kind.
+// visit identifies an object, and the kind of object as which it was checked.
 type visit struct {
 	object uintptr
 	kind   objectKind
 }
 
 // part is a place in another file to which references lead. isCovered is set if it is within another part. shape is the
-// schema of its objects, nil for none.
+// schema of OpenAPI for its value, or nil if there is none.
 type part struct {
 	place
 	kind      objectKind
@@ -23,7 +23,7 @@ type part struct {
 	shape     *shape
 }
 
-// followedReference is a reference that checkObjects has found, with its place and the kind of its target.
+// followedReference is a reference that checkObjects has found and follows, with the kind of object to which it must lead.
 type followedReference struct {
 	place
 	kind objectKind
@@ -35,22 +35,22 @@ type followedReference struct {
 type objectChecker struct {
 	c     *compiler
 	shape *shape // the schema of the version of OpenAPI
-	// pending are the references that are not followed yet.
+	// pending are the references that were not followed yet.
 	pending []followedReference
 	// current is the part that is being checked, nil for the routes file itself.
 	current *part
 }
 
 // checkObjects checks what the schemas of OpenAPI cannot express: references, patterns, and the addresses of the info
-// object. It also records routes that are not declared by an operation of a path (document.unserved). It follows the
-// references to other files, and checks the parts of these files like the document itself.
+// object. It also records the routes that no operation of a path declares (document.unserved). It follows references to
+// other files, and checks the referenced parts of these files like the document itself.
 func (c *compiler) checkObjects(doc *document, s *shape) {
 	o := &objectChecker{c: c, shape: s}
 	o.walk(place{doc: doc, value: doc.root}, documentObject)
 	for len(o.pending) > 0 && !c.stopped() {
 		all := o.pending
 		o.pending = nil
-		// Files are read in the order of the references, so that the same file exceeds a budget each time.
+		// Files are read in the order of the references, so that every build reports the same file if a budget is exceeded.
 		slices.SortFunc(all, func(a, b followedReference) int {
 			return cmp.Or(cmp.Compare(a.doc.file, b.doc.file), cmp.Compare(a.at, b.at))
 		})
@@ -60,11 +60,12 @@ func (c *compiler) checkObjects(doc *document, s *shape) {
 	}
 }
 
-// checksReferences reports whether checkObjects checks the references of the documents. It does not for
-// OfferedOperations.
+// checksReferences reports whether checkObjects checks the references of the documents. OfferedOperations does not call
+// checkObjects.
 func (c *compiler) checksReferences() bool { return c.schemas != nil }
 
-// checkParts reports violations of the schemas of OpenAPI, and expressions $env, in the parts of other files.
+// checkParts reports violations of the schemas of OpenAPI, and $env expressions in wrong places, in the parts of other
+// files.
 func (c *compiler) checkParts() {
 	for _, p := range c.parts {
 		if p.isCovered || c.stopped() {
@@ -164,8 +165,8 @@ var sections = map[objectKind]string{
 	responseObject: "responses", callbackObject: "callbacks", schemaObject: "schemas",
 }
 
-// sectionOf returns the member of components that has objects such as the one at a pointer. It returns "" for an object
-// that cannot be there.
+// sectionOf returns the member of components that has objects of the same kind as the object at a pointer. It returns ""
+// if components have no such objects.
 func sectionOf(kind objectKind, at []string) string {
 	if kind != parameterObject && kind != leafObject {
 		return sections[kind]

@@ -151,8 +151,8 @@ func itemMembers() []string {
 	return append(methods[:], additionalOperations, "parameters", "servers", "summary", "description", pathExtension)
 }
 
-// notPathItem returns what to do if a place in an OpenAPI document is not the place of a path item. It returns "" for a
-// place that can have one. Another file can have a path item at any place.
+// notPathItem returns an error text for a place in a routes file that cannot have a path item. It returns "" for other
+// places. A file that is not a routes file can have a path item at any place.
 func notPathItem(p place) string {
 	names := tokens(p.at)
 	switch {

@@ -10,8 +10,9 @@ import (
 	"github.com/gatewright/gatewright/shared/thirdparty/jsonschema"
 )
 
-// The patterns of a document are regular expressions of ECMA-262. The gateway evaluates only those in the schemas of
-// MCP operations and of validated requests and responses, and accepts every text for an invalid one. So an invalid pattern is a warning and not an error.
+// The patterns of a document are regular expressions of ECMA-262. The gateway evaluates only the patterns in the schemas of
+// MCP operations and of validated requests and responses, and accepts every text for an invalid one. So an invalid pattern
+// is a warning and not an error.
 
 // checkPatterns warns about patterns of a schema that are no regular expressions. at has the tokens of its pointer.
 func (c *compiler) checkPatterns(file string, at []string, schema map[string]any) {
@@ -83,7 +84,7 @@ func (c *compiler) warnUncheckedPatterns() {
 	}
 }
 
-// warnUncheckedIn warns about the patterns in a place for which there is a reason.
+// warnUncheckedIn warns about the patterns in a place that are in reasons.
 func (c *compiler) warnUncheckedIn(p place, kind objectKind, reasons map[string]string) {
 	c.walker(func(at []string, kind objectKind, object map[string]any) {
 		if kind != schemaObject {

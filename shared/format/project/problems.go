@@ -198,8 +198,8 @@ func (r *report) sorted(all problemList) []Problem {
 	return out
 }
 
-// mergeUnset returns the problems with one problem for each variable without a value: the first one in the order of files
-// and lines, with the number of the other places that use the variable.
+// mergeUnset keeps only one problem for each variable without a value: the first one in the order of files and lines. It
+// adds the number of the other places that use the variable to its message.
 func mergeUnset(problems []entry) []entry {
 	first, others := map[string]int{}, map[string]int{}
 	isBefore := func(a, b Problem) bool {

@@ -49,8 +49,8 @@ type Result struct {
 	Errors []Problem `json:"errors"`
 	// Warnings are probable mistakes, ordered and bounded like Errors.
 	Warnings []Problem `json:"warnings"`
-	// References are the paths of the other files to which references of the project lead, whether they exist or not,
-	// sorted.
+	// References are the paths of the files to which references of the project lead, sorted. They include missing files, so
+	// that a client can watch for them.
 	References []string `json:"-"`
 }
 
@@ -137,26 +137,27 @@ type compiler struct {
 	// policies are the policies of policies.json by name. Invalid policies are
 	// included, so that the routes that name them are not reported as well.
 	policies map[string]*policyUse
-	// addedPolicies counts the policies that the security schemes added to the beginning of a route's inbound policies,
-	// by route.
+	// addedPolicies has, by route, the number of policies that security schemes have added to the beginning of its inbound
+	// policies.
 	addedPolicies map[routeKey]int
 	// knownPolicies lists the names of policies, for messages about an unknown name.
 	knownPolicies func() string
 	// unreadable are the files that could not be read. The compiler
 	// does not report names as missing that such a file could define.
 	unreadable map[string]bool
-	// docs are the OpenAPI documents by file. loaded has these documents, the files to which references lead, and nil for
-	// files that cannot be read. referredFiles has the paths of all files to which references lead.
+	// docs has the OpenAPI documents by file. loaded has these documents and the files to which references lead, with nil for
+	// a file that cannot be read. referredFiles has the paths of all files to which references lead, even of missing ones.
 	docs, loaded  map[string]*document
 	referredFiles map[string]bool
-	// checked has the objects that were checked because references lead to them. parts are the largest of them.
+	// checked has the objects of other files that were checked. parts are the places in other files to which references
+	// lead. partsByVisit has those of them that are objects.
 	checked      map[visit]bool
 	parts        []*part
 	partsByVisit map[visit]*part
 	// ineffective has the keywords without effect that are not reported yet.
 	ineffective map[ineffective]*ineffectivePlaces
 	// extensions has the schemas of components that refer to a schema by allOf. The key identifies the schema. It is nil
-	// until isOpen is called. open has the results of isOpen.
+	// until isOpen or checkDiscriminator is called. open has the results of isOpen.
 	extensions map[uintptr][]map[string]any
 	open       map[uintptr]bool
 	// servers are the routes that are MCP servers. offers has the builders of the MCP operations, by route.

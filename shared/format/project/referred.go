@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// This file decides which files of an archive Unpack keeps because references can lead to them.
+// This file decides for Unpack which files it keeps because references can lead to them.
 
 // IsReferable reports whether references can lead to a file of this name: a JSON or YAML file.
 func IsReferable(name string) bool {
@@ -18,10 +18,10 @@ func IsReferable(name string) bool {
 	return false
 }
 
-// referredRanks is the number of results of referredRank.
+// referredRanks is the number of ranks: referredRank returns 0 to referredRanks-1.
 const referredRanks = 3
 
-// referredRank returns the rank of a file to which references can lead. Files with a higher rank are left out first.
+// referredRank returns the rank of a file to which references can lead. Files with the highest rank are left out first.
 func referredRank(name string) int {
 	switch {
 	case slices.Contains(strings.Split(name, "/"), "node_modules"):
@@ -52,8 +52,9 @@ func (u *unpacker) readReferred(name string, size int64, content io.Reader) erro
 	return nil
 }
 
-// firstDropped returns the lowest rank of files that are left out, because they exceed ConfigBytes together with the
-// configuration and the files of lower ranks. It depends only on the files so far, and not on their order.
+// firstDropped returns the lowest rank whose files must be left out: they exceed ConfigBytes together with the
+// configuration and the files of lower ranks. If all files can be kept, it returns referredRanks. The result does not
+// depend on the order of the files.
 func (u *unpacker) firstDropped() int {
 	total := u.configBytes
 	for rank, bytes := range u.referredBytes {
@@ -64,7 +65,7 @@ func (u *unpacker) firstDropped() int {
 	return referredRanks
 }
 
-// dropReferred releases the content of the files that are left out.
+// dropReferred removes the content of files that must be left out.
 func (u *unpacker) dropReferred() {
 	first := u.firstDropped()
 	if first >= u.keptRanks {

@@ -36,7 +36,7 @@ func (c *compiler) addDescriptions() {
 	d.finish()
 }
 
-// warnDescribed adds the catalog's warnings about policies that have no effect on a route with its descriptions.
+// warnDescribed adds the catalog's warnings about policies that have nothing to check in the descriptions of a route.
 func (c *compiler) warnDescribed(route *Route) {
 	for _, direction := range []struct {
 		name     string
@@ -53,7 +53,7 @@ func (c *compiler) warnDescribed(route *Route) {
 	}
 }
 
-// validates reports which descriptions the policies of a route need.
+// validates reports whether policies of a route validate its requests, and whether they validate its responses.
 func (c *compiler) validates(route *Route) (request, responses bool) {
 	for _, name := range slices.Concat(route.Inbound, route.Outbound) {
 		needsRequest, needsResponses := c.catalog.Validates(c.artifact.Policies[name].Type)
@@ -81,12 +81,12 @@ func (b *describer) warn(p place, format string, args ...any) {
 // member returns the place of a member of an object.
 func (p place) member(name string) place { return place{p.doc, p.at + pointer(name), p.object()[name]} }
 
-// context returns the context of schemas in requests or in responses.
+// context returns the context of schemas. hidden is keywordReadOnly for requests, and keywordWriteOnly for responses.
 func (b *describer) context(hidden string) schemaContext {
 	return schemaContext{keyword: hidden, isOpenAPI30: b.isOpenAPI30}
 }
 
-// addSchema returns the encoding of the schema in a place, nil if there is none, and adds its size.
+// addSchema returns the encoded schema of a place, and adds its length to size. It returns nil if there is no schema.
 func (b *describer) addSchema(hidden string, p place) json.RawMessage {
 	if p.value == nil {
 		return nil
@@ -134,8 +134,8 @@ func (b *describer) parameters() []Parameter {
 	return out
 }
 
-// parameter returns the description of a parameter or of a header. It returns false for a parameter that is ignored,
-// and warns about it.
+// parameter returns the description of a parameter or of a header. For a parameter that has no effect, it adds a warning
+// and returns false.
 func (b *describer) parameter(at place, in ParameterLocation, name, hidden string) (Parameter, bool) {
 	object := at.object()
 	p := Parameter{In: in, Name: name, Required: object["required"] == true}
@@ -169,7 +169,7 @@ func (b *describer) parameter(at place, in ParameterLocation, name, hidden strin
 	return p, true
 }
 
-// pathParameters returns the names of the parameters in the path, which is no URL pattern.
+// pathParameters returns the names of the parameters in the path of a route that is not a URL pattern.
 func (b *describer) pathParameters() []string {
 	var out []string
 	for _, expr := range parameter().FindAllString(b.route.Path, -1) {
@@ -178,7 +178,7 @@ func (b *describer) pathParameters() []string {
 	return out
 }
 
-// defaultStyles are the styles of parameters that name none.
+// defaultStyles are the default styles of parameters, by location.
 var defaultStyles = map[ParameterLocation]string{
 	PathParameter: StyleSimple, QueryParameter: StyleForm, HeaderParameter: StyleSimple, CookieParameter: StyleForm,
 }
@@ -189,8 +189,8 @@ func baseType(mediaType string) string {
 	return strings.TrimSpace(base)
 }
 
-// content returns the media types of a body. Ranges stand behind the types that they include. Media types that differ
-// only in parameters become one, which allows the values of each of them.
+// content returns the media types of a body. Ranges come after the types that they include. Media types that differ only in
+// their parameters become one, which allows the values of all of them.
 func (b *describer) content(body place, hidden string) []MediaType {
 	content := body.member("content")
 	var out []MediaType
@@ -250,7 +250,7 @@ func (b *describer) encodings(media place, hidden string) map[string]Encoding {
 		explode, hasExplode := object["explode"].(bool)
 		_, hasReserved := object["allowReserved"]
 		if hasStyle || hasExplode || hasReserved {
-			// OpenAPI 3.1 and 3.2 ignore the content type then. OpenAPI 3.0 has both for forms of different kinds.
+			// OpenAPI 3.1 and 3.2 then ignore the content type. In OpenAPI 3.0, the style is for URL-encoded forms.
 			e.Style = cmp.Or(style, StyleForm)
 			e.Explode = explode || !hasExplode && e.Style == StyleForm
 		}

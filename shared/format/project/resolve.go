@@ -14,7 +14,7 @@ import (
 // place is a value in a document. References in the value are relative to this document.
 type place struct {
 	doc *document
-	// at is the JSON pointer of the value. It is "" for the root, and for a value whose pointer is not known.
+	// at is the JSON pointer of the value. It is "" for the root, and for a value whose pointer nobody needs.
 	at    string
 	value any
 }
@@ -25,7 +25,7 @@ func (p place) object() map[string]any {
 	return object
 }
 
-// id returns a text that identifies a place that resolve has returned: the file and the pointer.
+// id identifies a place that resolve has returned: it has the file and the pointer.
 func (p place) id() string { return p.doc.file + "#" + p.at }
 
 // reference returns the $ref of a value, "" if it is no reference.
@@ -34,8 +34,8 @@ func (p place) reference() string {
 	return target
 }
 
-// deref follows the references of a value, at most maxReferences. It returns false if a reference cannot be followed,
-// which checkObjects reports, and if the value is not an object.
+// deref follows the reference of a value, and the references to which it leads. It returns false if a reference cannot be
+// followed, which checkObjects reports, after maxReferences, and for a value that is not an object.
 func (p place) deref() (place, bool) {
 	for range maxReferences {
 		object := p.object()
@@ -60,8 +60,8 @@ type resolved struct {
 }
 
 // resolve returns the place to which a reference in the document leads: in the document itself (#/…, #name), or in
-// another file of the project, relative to the document's file. The place has no doc if the reference cannot be
-// followed. problem then says why, and is "" if the file cannot be read, which is reported there.
+// another file of the project, relative to the document's file. If the reference cannot be followed, the place has no doc,
+// and problem says why. problem is "" for a file with mistakes, which are reported at their place.
 func (d *document) resolve(reference string) (target place, problem string) {
 	if known, ok := d.resolved[reference]; ok {
 		return known.place, known.problem
@@ -140,7 +140,7 @@ func (d *document) anchor(name string) (place, string) {
 		"JSON pointer, such as #/components/schemas/NAME."
 }
 
-// readAnchors records the anchors of a value. If several schemas have an anchor, it is that of the first one in the
+// readAnchors records the anchors of a value. If several schemas have the same anchor, it records the first one in the
 // order of their pointers.
 func (d *document) readAnchors(at []string, value any) {
 	switch v := value.(type) {
@@ -170,12 +170,12 @@ func (d *document) readAnchors(at []string, value any) {
 // hasScheme matches the references that are URLs, such as https://example.com/pet.json and urn:example:pet.
 var hasScheme = lazy.Regexp(`^([A-Za-z][A-Za-z0-9+.-]*:|//)`)
 
-// isURLReference reports whether a reference is a URL. The gateway never follows one. checkObjects only warns about it,
-// unless it is the reference of a path item.
+// isURLReference reports whether a reference is a URL. A build follows no URLs. checkObjects reports a URL as an error for a
+// path item, and otherwise as a warning.
 func isURLReference(reference string) bool { return hasScheme().MatchString(reference) }
 
-// fileOf returns the path of the project's file to which a reference leads. file is the reference without its fragment.
-// If there is no such file, fileOf returns what to do.
+// fileOf returns the path of the project's file to which a reference leads. file is the reference without its fragment. If
+// there is no such file, or if it is not read, fileOf returns an error text.
 func (d *document) fileOf(file string) (name, problem string) {
 	if isURLReference(file) {
 		return "", "This reference is a URL, and a build reads only the files of the project. Put the document into the " +
@@ -206,7 +206,7 @@ func (d *document) fileOf(file string) (name, problem string) {
 		"file leaves out is not uploaded.", quote(name))
 }
 
-// load reads a file of the project once. It returns nil if the file cannot be read, which parse has reported.
+// load reads a file of the project, once. It returns nil if the file has mistakes that parse has reported.
 func (c *compiler) load(name string) *document {
 	doc, known := c.loaded[name]
 	if !known {

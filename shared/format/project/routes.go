@@ -29,7 +29,7 @@ var parameter = lazy.Regexp(`\{[^{}]*\}`)
 // declarations has the routes and operation IDs that were found so far, in all files.
 type declarations struct {
 	operations map[string]Source // by operation id
-	files      map[string]string // the routes files whose paths have the operations, by operation id
+	files      map[string]string // the routes file whose paths have the operation, by operation id
 	routes     map[string]Source // by method, path mode and shape of the path
 	sources    map[Source]bool   // the operations to which paths refer
 	// leftOut has the operations of paths that are left out, by file and id (in place of a pointer).

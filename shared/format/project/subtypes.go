@@ -72,7 +72,7 @@ func (d *document) isOpen(object, mapping map[string]any) bool {
 	return c.open[id]
 }
 
-// readExtensions sets c.extensions to the extensions in all documents that were read.
+// readExtensions sets c.extensions to the extensions in all files that were read.
 func (c *compiler) readExtensions() {
 	c.extensions = map[uintptr][]map[string]any{}
 	for _, doc := range c.loadedDocuments() {
@@ -104,8 +104,8 @@ func (d *document) addExtensions(schema, part map[string]any) {
 // identity returns a number that identifies an object of a document's tree.
 func identity(object map[string]any) uintptr { return reflect.ValueOf(object).Pointer() }
 
-// mappedReference returns the reference to the schema that a value of a mapping names. A value without the characters
-// of references is the name of a schema, and so is a value that is such a name although it looks like a reference.
+// mappedReference returns the reference to the schema that a value of a mapping names. The value can be a reference, or the
+// name of a schema in components. A value that looks like a reference is a name if there is a schema with this name.
 func (d *document) mappedReference(value any) string {
 	target, _ := value.(string)
 	name := "#" + pointer("components", "schemas", target)

@@ -36,7 +36,7 @@ type offerBuilder struct {
 	remaining int
 	truncated bool
 	valid     bool
-	// dropped are the names of properties that the schema that was inlined last does not have in requests.
+	// dropped has the names of the properties that were left out of the schema that was inlined last (inliner.dropped).
 	dropped map[string]bool
 	// budgetAdvice is added to the error about a schema that exceeds the budget.
 	budgetAdvice string
@@ -100,8 +100,8 @@ func (b *offerBuilder) inlineWith(pointer string, schema place, in inliner) (any
 	}
 	if whole.truncated && !b.truncated {
 		b.truncated = true
-		b.warn(pointer, "A schema here is a part of itself. It is cut at its second level in "+
-			"what an MCP server tells of this operation: only the type is told of what lies below.")
+		b.warn(pointer, "A schema here is a part of itself. An MCP server describes it once, and where it occurs again "+
+			"only by its type.")
 	}
 	return out, true
 }
@@ -117,8 +117,8 @@ func (b *offerBuilder) deref(pointer string, p place) (place, bool) {
 		if p, _ = p.doc.resolve(target); p.doc == nil {
 			b.valid = false
 			if !b.c.checksReferences() || isURLReference(target) {
-				b.fail(pointer, "An MCP server has to know what stands here, and the reference cannot be followed. Write it "+
-					"under components.")
+				b.fail(pointer, "An MCP server cannot offer this operation, because this reference cannot be followed. Write "+
+					"its target under components.")
 			}
 			return place{}, false
 		}
@@ -349,7 +349,7 @@ func mayBeObject(schema place) bool {
 	return true
 }
 
-// mediaSchema returns the schema of a media type, which can be a reference. The value is nil if there is none.
+// mediaSchema returns the schema of a media type object, which can be a reference. The value is nil if there is no schema.
 func mediaSchema(media place) place {
 	found, ok := media.deref()
 	if !ok {

@@ -12,14 +12,14 @@ import (
 // This file warns about keywords that would restrict requests, responses or the arguments of tools, and do not. It reads
 // only the parts of documents that a validation policy or a tool uses.
 
-// use says what uses a part of a document.
+// use says what uses a part of a document: policies that validate, and operations that MCP servers offer.
 type use struct {
 	validated, offered bool
-	// isPart is set for a schema in an allOf with several parts: its discriminator selects no subtype.
+	// isPart is set for a schema in an allOf with several schemas: its discriminator selects no subtype.
 	isPart bool
 }
 
-// usedPart is a part of a document that is not read yet.
+// usedPart is a part of a document that was not read yet.
 type usedPart struct {
 	place
 	kind objectKind
@@ -226,7 +226,7 @@ func (u *useChecker) checkParameter(p usedPart, object map[string]any) {
 	}
 }
 
-// typesOf returns the types that a schema allows, nil if its keyword type does not say so.
+// typesOf returns the types in the keyword type of a schema, nil if the schema does not have this keyword.
 func typesOf(schema place) []string {
 	schema, found := schema.deref()
 	if !found {

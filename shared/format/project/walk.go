@@ -136,7 +136,7 @@ func schemaMember(name string) memberKind {
 type walker struct {
 	// visit is called for each object, with the tokens of its pointer. It must not keep them.
 	visit func(at []string, kind objectKind, object map[string]any)
-	// skip, if not nil, is called before visit. The walk leaves out the objects for which it returns true.
+	// skip, if not nil, is called before visit. If it returns true, the walk leaves out the object and its members.
 	skip func(kind objectKind, object map[string]any) bool
 	// isStopped ends the walk when it returns true.
 	isStopped func() bool
