@@ -269,7 +269,8 @@ func checkResponseBody(
 	case err != nil:
 		return "content encoding"
 	}
-	if len(decoded) > 0 { // a response without a Content-Length can turn out to have no body
+	// A response without a Content-Length can turn out to have no body. That is valid only if it names no type.
+	if len(decoded) > 0 || header.Get("Content-Type") != "" {
 		description.CheckBody(report, status, contentType(header), decoded)
 	}
 	return ""
