@@ -61,7 +61,7 @@ func isJSON(mediaType string) bool {
 // isText reports whether bodies of a media type are checked as one text.
 func isText(mediaType string) bool { return strings.HasPrefix(mediaType, "text/") }
 
-// matchesType reports whether a media type is in a list of types and ranges with commas.
+// matchesType reports whether a media type is in a comma-separated list of media types and ranges.
 func matchesType(mediaType, list string) bool {
 	group, _, _ := strings.Cut(mediaType, "/")
 	for item := range strings.SplitSeq(list, ",") {

@@ -104,8 +104,9 @@ func (q *Request) CheckCookies(r *Report, header http.Header) {
 	}
 }
 
-// Accepts reports whether the description has the media type of a Content-Type header. JSON and URL-encoded forms must
-// have the charset UTF-8 or ASCII, or none. If the description has no media types, Accepts returns true.
+// Accepts reports whether the description has the media type of a Content-Type header. JSON and forms must have the charset
+// UTF-8 or ASCII, or none. Text that is checked can also have iso-8859-1 or windows-1252. If the description has no media
+// types, Accepts returns true.
 func (q *Request) Accepts(contentType string) bool {
 	if len(q.contents) == 0 {
 		return true

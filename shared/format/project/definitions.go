@@ -72,7 +72,7 @@ type definition struct {
 	optional []string
 }
 
-// hiddenKey identifies an object in a tree (identity), and the context in which it is converted.
+// hiddenKey identifies an object in a tree (identity), and the context of its conversion.
 type hiddenKey struct {
 	schemaContext
 	object uintptr

@@ -138,7 +138,8 @@ func (f *formBuilder) addField(a Argument, schema any) {
 	types := mediaTypes(encoding["contentType"])
 	for _, mediaType := range types {
 		if !isMediaType(mediaType) || !strings.Contains(mediaType, "/") {
-			f.fail(at+"/contentType", "This is not a list of media types. Write media types such as text/csv, separated by commas.")
+			f.fail(at+"/contentType", "This is not a list of media types. Write media types such as text/csv, separated by "+
+				"commas.")
 			return
 		}
 	}

@@ -202,7 +202,10 @@ func TestFormsThatCannotBeOffered(t *testing.T) {
 			"/encoding/p/headers/X-A", "cannot know the value",
 		},
 		{"a header of two lines", header(`"X-A": {"schema": {"const": "a\r\nb"}}`), "/encoding/p/headers/X-A", "one line"},
-		{"an invalid name of a header", header(`"X A": {"schema": {"const": "a"}}`), "/encoding/p/headers/X A", "not a valid header"},
+		{
+			"an invalid name of a header", header(`"X A": {"schema": {"const": "a"}}`),
+			"/encoding/p/headers/X A", "not a valid header",
+		},
 		{
 			"a transfer encoding", header(`"Content-Transfer-Encoding": {"schema": {"const": "base64"}}`),
 			"/encoding/p/headers/Content-Transfer-Encoding", "RFC 7578",

@@ -367,7 +367,7 @@ func (l validationLog) unchecked(x *pipeline.Exchange, part, reason string) {
 	}
 }
 
-// attributes returns the attributes of a line that counts as the metric, by the dimension.
+// attributes returns the attributes of a line that increments a metric. value is the value of the metric's dimension.
 func (l validationLog) attributes(
 	x *pipeline.Exchange, metric, dimension, value string, more ...slog.Attr,
 ) []slog.Attr {
