@@ -24,7 +24,7 @@ func validatedResponses() map[string]validatedResponse {
 	return map[string]validatedResponse{
 		"valid":              {200, valid, [2]string{}, "", false},
 		"valid gzip":         {200, zipped(valid), gzip, "", false},
-		"empty":              {200, "", [2]string{"Content-Type", ""}, "", false},
+		"empty, no type":     {200, "", [2]string{"Content-Type", ""}, "", false},
 		"wrong property":     {200, `{"id": 1, "name": "n", "price": -1}`, [2]string{}, "body /price", true},
 		"missing property":   {200, `{"name": "n", "price": 1}`, [2]string{}, "does not match", true},
 		"wrong gzip":         {200, zipped(`{"id": 1, "name": "n", "price": "sesame"}`), gzip, "body /price", true},

@@ -152,9 +152,9 @@ func (d *definer) convert(in schemaContext, p place, optional []string) any {
 	return out
 }
 
-// subtypeConditions returns a schema for each subtype that a discriminator names: if the discriminator's property has the
-// name of a subtype, the value has to match the subtype. The names are those of the mapping, and those of the schemas that
-// oneOf and anyOf refer to.
+// subtypeConditions returns a condition for each subtype of a discriminator: an object whose property has the name of the
+// subtype has to match the schema of the subtype. The names are those in the mapping, and the names of the schemas to which
+// oneOf and anyOf refer.
 func (d *definer) subtypeConditions(in schemaContext, p place) (out []any) {
 	discriminator := p.member("discriminator")
 	property, _ := discriminator.object()["propertyName"].(string)

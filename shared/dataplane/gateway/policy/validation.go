@@ -303,8 +303,8 @@ func encodings(values []string) []string {
 // isEncoded reports whether a body has a content encoding.
 func isEncoded(values []string) bool { return len(encodings(values)) > 0 }
 
-// decodeBody decompresses a body. The result has at most limit bytes, which count toward the memory for bodies. Its errors
-// are errUnsupportedEncoding, errDecodedTooLarge, and errors of gzip and of package bodies.
+// decodeBody decompresses a body. The result has at most limit bytes, which count toward the memory for bodies of the
+// context's request. Its errors are errUnsupportedEncoding, errDecodedTooLarge, and errors of gzip and of package bodies.
 func decodeBody(ctx context.Context, header []string, raw []byte, limit int64) ([]byte, error) {
 	switch names := encodings(header); {
 	case len(names) == 0, len(raw) == 0:
