@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/gatewright/gatewright/shared/base/bodies"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/options"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/format/openapi"
@@ -59,7 +60,9 @@ func newResponseValidation(name string, raw json.RawMessage, s *Setup) (Provisio
 	if s == nil || len(problems) > 0 {
 		return Provisioned{}, problems
 	}
-	p := &responseValidation{rejects: o.Mode == actionReject, rate: o.SampleRate, slots: checkSlots{s.CheckSlots}, log: newValidationLog(name, s)}
+	p := &responseValidation{
+		rejects: o.Mode == actionReject, rate: o.SampleRate, slots: checkSlots{s.CheckSlots}, log: newValidationLog(name, s),
+	}
 	if s.ResponseMemory != nil {
 		p.memory = &responseMemory{s.ResponseMemory}
 	}
@@ -173,7 +176,7 @@ func (p *responseValidation) readBody(
 		return nil
 	}
 	defer done()
-	if reason := checkResponseBody(description, report, r.StatusCode, r.Header, raw); reason != "" {
+	if reason := checkResponseBody(x.Context, description, report, r.StatusCode, r.Header, raw); reason != "" {
 		p.log.unchecked(x, "response", reason)
 	}
 	return nil
@@ -219,7 +222,7 @@ func (p *responseValidation) record(
 		default:
 			// The client waits for the end of the body, so this does not wait for a slot.
 			if release, ok := p.slots.tryAcquire(checkedSize(header, data)); ok {
-				reason = checkResponseBody(description, report, status, header, data)
+				reason = checkResponseBody(x.Context, description, report, status, header, data)
 				release()
 			} else {
 				reason = "no memory"
@@ -259,13 +262,15 @@ func checkedSize(header http.Header, raw []byte) int {
 // checkResponseBody adds the violations of a complete body to a report. It returns the reason why the body was not checked,
 // or "" if it was checked.
 func checkResponseBody(
-	description *openapi.Response, report *openapi.Report, status int, header http.Header, raw []byte,
+	ctx context.Context, description *openapi.Response, report *openapi.Report, status int, header http.Header,
+	raw []byte,
 ) string {
-	// The decompressed bytes do not count as bytes of the request: the slot bounds them.
-	decoded, err := decodeBody(context.Background(), header["Content-Encoding"], raw, maxValidatedResponse)
+	decoded, err := decodeBody(ctx, header["Content-Encoding"], raw, maxValidatedResponse)
 	switch {
 	case errors.Is(err, errDecodedTooLarge):
 		return "too large"
+	case errors.Is(err, bodies.ErrBusy):
+		return "no memory"
 	case err != nil:
 		return "content encoding"
 	}
