@@ -49,6 +49,7 @@ func fromSwagger(root []member) (converted []member, notes []string, err error) 
 		to.AddServer(&openapi3.Server{URL: from.BasePath})
 	}
 	setStyles(&from, to)
+	requireForms(to)
 	result, err := to.MarshalJSON()
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the converted description: %w", err)
@@ -68,6 +69,23 @@ func fromSwagger(root []member) (converted []member, notes []string, err error) 
 			fmt.Sprintf("the conversion from Swagger 2.0 leaves out %s (occurrences: %d)", name, lost[name]))
 	}
 	return converted, notes, nil
+}
+
+// requireForms makes a form required if one of its fields is. In Swagger 2.0, only the fields can be required.
+func requireForms(to *openapi3.T) {
+	for _, item := range to.Paths.Map() {
+		for _, operation := range item.Operations() {
+			if operation.RequestBody == nil || operation.RequestBody.Value == nil {
+				continue
+			}
+			for name, media := range operation.RequestBody.Value.Content {
+				isForm := name == "multipart/form-data" || name == "application/x-www-form-urlencoded"
+				if isForm && media.Schema != nil && media.Schema.Value != nil && len(media.Schema.Value.Required) > 0 {
+					operation.RequestBody.Value.Required = true
+				}
+			}
+		}
+	}
 }
 
 // swaggerMember is the member of a description in Swagger 2.0 that has the version.

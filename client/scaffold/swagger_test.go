@@ -200,3 +200,25 @@ OPERATION} PATH}}}`
 		}
 	}
 }
+
+// TestRequiredFieldMakesFormRequired checks that a form with a required field is required itself, and that other forms
+// are not.
+func TestRequiredFieldMakesFormRequired(t *testing.T) {
+	t.Parallel()
+	for _, required := range []bool{true, false} {
+		text := fmt.Sprintf(`{"swagger": "2.0", "info": {"title": "t", "version": "1"}, "host": "up.example.com", "paths": {
+			"/a": {"post": {"consumes": ["multipart/form-data"], "responses": {"default": {"description": "d"}},
+			"parameters": [{"name": "f", "in": "formData", "type": "file", "required": %t}]}}}}`, required)
+		got, err := scaffold.AddRoutes([]byte(text), scaffold.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var document any
+		if err := json.Unmarshal(got.Text, &document); err != nil {
+			t.Fatal(err)
+		}
+		if isRequired := at(document, "paths//a/post/requestBody/required") == true; isRequired != required {
+			t.Errorf("field required = %t: body required = %t, want the same", required, isRequired)
+		}
+	}
+}

@@ -121,8 +121,8 @@ func generalize(message string) string {
 // FormatRefusals returns the list of refusals as a text.
 func FormatRefusals(all []Refusal) []byte {
 	var b bytes.Buffer
-	b.WriteString("# What the product refuses of public OpenAPI descriptions: the file, the stage, the number of operations\n" +
-		"# or problems, and the reason. `make corpus UPDATE=1` removes what is no longer refused.\n")
+	b.WriteString("# What the product refuses of public OpenAPI descriptions: the file, the stage, the number of " +
+		"operations\n# or problems, and the reason. `make corpus UPDATE=1` removes what is no longer refused.\n")
 	for _, r := range all {
 		b.WriteString(r.String() + "\n")
 	}

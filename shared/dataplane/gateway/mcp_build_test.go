@@ -39,7 +39,8 @@ func TestMCPBuildErrors(t *testing.T) {
 		{
 			"an invalid schema",
 			text(map[string]string{
-				`"name": "$expand", "in": "query", "schema": {"type": "array"`: `"name": "$expand", "in": "query", "schema": {"type": 5`,
+				`"name": "$expand", "in": "query", "schema": {"type": "array"`: `"name": "$expand", "in": "query",
+					"schema": {"type": 5`,
 			}),
 			"/paths/~1todos~1{id}/get", "no JSON Schema",
 		},
@@ -48,14 +49,16 @@ func TestMCPBuildErrors(t *testing.T) {
 			"/paths/~1todos~1{id}/get", "The schema of this operation's responses is no JSON Schema",
 		},
 		{
-			"a parameter in a header that only the gateway sets", text(map[string]string{`"X-Locale"`: `"X-Forwarded-For"`}),
+			"a required parameter in a header that only the gateway sets",
+			text(map[string]string{`"X-Locale"`: `"X-Forwarded-For", "required": true`}),
 			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
 		},
 		{
 			// The argument is called header_X-Forwarded-For.
-			"a parameter in a header that only the gateway sets, and a query parameter of the same name",
+			"a required parameter in a header that only the gateway sets, and a query parameter of the same name",
 			text(map[string]string{
-				`{"name": "X-Locale", "in": "header"`: `{"name": "X-Forwarded-For", "in": "query", "schema": {}}, {"name": "X-Forwarded-For", "in": "header"`,
+				`{"name": "X-Locale", "in": "header"`: `{"name": "X-Forwarded-For", "in": "query", "schema": {}},
+					{"name": "X-Forwarded-For", "required": true, "in": "header"`,
 			}),
 			"/paths/~1todos~1{id}/get", "X-Forwarded-For",
 		},

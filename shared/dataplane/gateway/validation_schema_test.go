@@ -45,8 +45,9 @@ func schemaCases() map[string]schemaCase {
 			},
 		},
 		"keywords with invalid values have no effect": {
-			"3.1.0", ``, `{"type": "object", "required": "n", "additionalProperties": "no", "properties": {"n": {"type": "objekt",
-				"items": [{}], "minLength": "two", "maxLength": 2, "exclusiveMinimum": true, "$ref": 5, "if": 3}}}`,
+			"3.1.0", ``, `{"type": "object", "required": "n", "additionalProperties": "no", "properties": {"n": {
+				"type": "objekt", "items": [{}], "minLength": "two", "maxLength": 2, "exclusiveMinimum": true,
+				"$ref": 5, "if": 3}}}`,
 			map[string]int{`{}`: 0, `{"n": "ab", "m": 1}`: 0, `{"n": "abc"}`: 1},
 		},
 		"a subtype is checked with its base type": {

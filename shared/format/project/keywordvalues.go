@@ -14,8 +14,8 @@ import (
 // jsonTypeNames are the names of types that the keyword type can have.
 var jsonTypeNames = []string{"null", "boolean", "object", "array", "number", "string", "integer"}
 
-// neededValue returns what the value of a keyword of schemas has to be, such as "a list of schemas", if it is something
-// else. It returns "" for a valid value and for an unknown keyword.
+// neededValue returns the kind of value that a keyword of schemas requires, such as "a list of schemas", if the value is of
+// another kind. It returns "" for a valid value and for an unknown keyword.
 func neededValue(name string, value any) string {
 	needed, isValid := "", false
 	switch keywordKind(name) {

@@ -113,6 +113,11 @@ func (b *describer) parameters() []Parameter {
 	var out []Parameter
 	for _, level := range []place{b.item.placeOf("parameters"), b.operation.member("parameters")} {
 		list, _ := level.value.([]any)
+		type key struct {
+			in   ParameterLocation
+			name string
+		}
+		known := map[key]bool{} // at this level
 		for i, entry := range list {
 			described, found := place{level.doc, level.at + "/" + strconv.Itoa(i), entry}.deref()
 			if !found {
@@ -123,6 +128,10 @@ func (b *describer) parameters() []Parameter {
 			if !valid {
 				continue
 			}
+			if known[key{p.In, p.Name}] {
+				b.warn(described, "An earlier parameter with this name and location has no effect. Remove one of them.")
+			}
+			known[key{p.In, p.Name}] = true
 			same := slices.IndexFunc(out, func(other Parameter) bool { return other.In == p.In && other.Name == p.Name })
 			if same >= 0 {
 				out[same] = p
@@ -131,7 +140,21 @@ func (b *describer) parameters() []Parameter {
 			}
 		}
 	}
+	b.warnUndescribed(out)
 	return out
+}
+
+// warnUndescribed warns about parameters of the path that no parameter describes: all their values are valid.
+func (b *describer) warnUndescribed(described []Parameter) {
+	if b.route.PathMode != OpenAPIPath {
+		return
+	}
+	for _, name := range b.pathParameters() {
+		if !slices.ContainsFunc(described, func(p Parameter) bool { return p.In == PathParameter && p.Name == name }) {
+			b.warn(b.operation, "Values of {%s} in the path are not checked, because no parameter describes them. Add a "+
+				"parameter with the location path.", printable(name))
+		}
+	}
 }
 
 // parameter returns the description of a parameter or of a header. For a parameter that has no effect, it adds a warning

@@ -193,8 +193,8 @@ func (b *offerBuilder) addParameter(at string, found place) {
 	}
 	isRequired := p["required"] == true || in == "path"
 	if in == "header" && !isRequired && b.c.catalog != nil && b.c.catalog.IsReservedHeader(name) {
-		b.warn(at, "This parameter is no argument of the MCP tool: the header "+printable(name)+" belongs to the connection, "+
-			"or is written by the gateway.")
+		b.warn(at, "This parameter is no argument of the MCP tool: the header "+printable(name)+
+			" belongs to the connection, or the gateway writes it.")
 		return
 	}
 	argument := Argument{Location: ArgumentLocation(in), Target: name, Required: isRequired}
