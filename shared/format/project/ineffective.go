@@ -112,7 +112,7 @@ func (c *compiler) checkIneffective(file string, at []string, kind objectKind, o
 					warn(name, message)
 				}
 				if needed := neededValue(name, value); needed != "" {
-					warn(name, fmt.Sprintf("%s has no effect, because its value has to be %s. Correct it.", quote(name), needed))
+					warn(name, fmt.Sprintf("%s has no effect, because its value is not %s. Correct it.", quote(name), needed))
 				}
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// The schema of OpenAPI 3.0 checks the values of the keywords of schemas. Those of later versions do not, because the
-// schemas of a document can have other dialects. So a keyword of OpenAPI 3.1 or 3.2 with an invalid value is left out:
-// the rest of the schema still has its effect, and the build warns.
+// OpenAPI's own schema checks the keywords of schemas only in version 3.0: since version 3.1, the schemas of a document can
+// have other dialects. So this file checks them. The gateway ignores a keyword with an invalid value, and the build warns
+// about it. The rest of the schema still has its effect.
 
 // jsonTypeNames are the names of types that the keyword type can have.
 var jsonTypeNames = []string{"null", "boolean", "object", "array", "number", "string", "integer"}
