@@ -157,9 +157,10 @@ func unknownKeyword(name string, suggests bool) string {
 		return ""
 	}
 	const longestTypo = 40 // no keyword is so long
-	if !suggests || len(name) > longestTypo {
-	} else if near := keywords.near(name); near != "" {
-		return fmt.Sprintf(text, quote(name), "Did you mean "+near+"?")
+	if suggests && len(name) <= longestTypo {
+		if near := keywords.near(name); near != "" {
+			return fmt.Sprintf(text, quote(name), "Did you mean "+near+"?")
+		}
 	}
 	return fmt.Sprintf(text, quote(name), "Correct its name, remove it, or write x- before the name of an extension.")
 }

@@ -17,7 +17,8 @@ var jsonTypeNames = []string{"null", "boolean", "object", "array", "number", "st
 // neededValue returns the kind of value that a keyword of schemas requires, such as "a list of schemas", if the value is of
 // another kind. It returns "" for a valid value and for an unknown keyword.
 func neededValue(name string, value any) string {
-	needed, isValid := "", false
+	var needed string
+	var isValid bool
 	switch keywordKind(name) {
 	case kindSchema:
 		needed, isValid = "a schema", isSchema(value)
