@@ -15,6 +15,7 @@ func TestAmbiguousCharsetsAreRefused(t *testing.T) {
 		{"type":"text/markdown"}]}}`)
 	for contentType, want := range map[string]bool{
 		`application/json; charset=utf8`:                              true,
+		`application/json; charset=iso-8859-1`:                        false,
 		`application/json; charset="UTF-8"; profile="https://x/*"`:    true,
 		`application/json; charset=utf-7; charset*=utf-8''utf-8`:      false,
 		`application/json; charset=utf-7; charset*0=utf-8`:            false,
@@ -70,6 +71,7 @@ func TestFormsAreReadInOneWay(t *testing.T) {
 		{"a part before the first boundary", "--b \v\n" + admin + one(head, "x"), misplaced},
 		{"a part after the last boundary", one(head, "x") + "--b\n" + admin + "--b--\n", misplaced},
 		{"a boundary after LF", one(head, "x\v--b\v"+strings.ReplaceAll(admin, "\n", "\v")), misplaced},
+		{"a boundary between LF and CR LF", one(head, "x\v--b\n"+admin), misplaced},
 		{"white space after a boundary", one(head, "x\n--b \n"+admin), misplaced},
 		{
 			"two dispositions", one(head+"\n"+strings.Replace(head, "note", "role", 1), "admin"),
