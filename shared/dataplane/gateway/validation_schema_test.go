@@ -39,7 +39,8 @@ func schemaCases() map[string]schemaCase {
 				"Sail": {"type": "object", "required": ["kind"], "properties": {"masts": {"type": "integer"}},
 				"not": {"required": ["power"]}},
 				"Motor": {"type": "object", "required": ["kind", "power"]}`,
-			`{"$ref": "#/components/schemas/Boat"}`, map[string]int{
+			`{"$ref": "#/components/schemas/Boat"}`,
+			map[string]int{
 				`{"kind": "sail", "masts": 1}`: 0, `{"kind": "Motor", "power": 1}`: 0, `{"kind": "sail", "power": 1}`: 1,
 				`{"kind": "Motor", "masts": 1}`: 1,
 			},

@@ -174,7 +174,11 @@ func (p *requestValidation) Inbound(x *pipeline.Exchange) *http.Response {
 		}
 	}
 	if !logged.IsValid() {
-		p.log.violations(x, InvalidRequests, "admitted", logged.Violations)
+		outcome := "admitted"
+		if !rejected.IsValid() {
+			outcome = "refused"
+		}
+		p.log.violations(x, InvalidRequests, outcome, logged.Violations)
 	}
 	if rejected.IsValid() {
 		return nil
