@@ -29,6 +29,9 @@ type Definitions struct {
 	patterns map[string]jsonschema.Regexp
 	// checked are the schemas that have no cycles.
 	checked map[*jsonschema.Schema]bool
+	// unchecked are the schemas that depend on a pattern that is not checked. hasUnchecked is set if there is one.
+	unchecked    map[*jsonschema.Schema]bool
+	hasUnchecked bool
 }
 
 // The URLs of schemas. The library resolves references between them. It loads definitions when it needs them.
@@ -54,7 +57,8 @@ func (d *Definitions) Compile(raw json.RawMessage) (*Schema, error) {
 		return &Schema{known}, nil
 	}
 	if d.compiler == nil {
-		d.compiler, d.checked = d.newCompiler(), map[*jsonschema.Schema]bool{}
+		d.compiler = d.newCompiler()
+		d.checked, d.unchecked = map[*jsonschema.Schema]bool{}, map[*jsonschema.Schema]bool{}
 	}
 	root, err := d.compile(raw)
 	if err != nil {
@@ -81,13 +85,15 @@ func (d *Definitions) compile(raw json.RawMessage) (*jsonschema.Schema, error) {
 		return nil, fmt.Errorf("load the schema: %w", placeError(err))
 	}
 	root, err := d.compiler.Compile(at)
-	if err == nil {
-		err = checkCycles(root, d.checked)
-	} else {
-		err = placeError(err)
+	if err != nil {
+		return nil, fmt.Errorf("compile the schema: %w", placeError(err))
 	}
+	added, err := checkCycles(root, d.checked)
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema: %w", err)
+	}
+	if d.hasUnchecked {
+		acceptUnchecked(added, d.unchecked)
 	}
 	return root, nil
 }
@@ -210,6 +216,8 @@ func (d *Definitions) compilePattern(text string) (jsonschema.Regexp, error) {
 		p = matchAll(text)
 		if compiled, err := regex.Compile(text); err == nil {
 			p = compiled
+		} else {
+			d.hasUnchecked = true
 		}
 		d.patterns[text] = p
 	}

@@ -60,8 +60,8 @@ func prefixItems(s *jsonschema.Schema) []*jsonschema.Schema {
 }
 
 // checkCycles returns an error if a schema applies itself to the same value, directly or through others: the validation
-// of a value would not end. known are the schemas that were checked before.
-func checkCycles(root *jsonschema.Schema, known map[*jsonschema.Schema]bool) error {
+// of a value would not end. known are the schemas that were checked before. checkCycles returns the other schemas.
+func checkCycles(root *jsonschema.Schema, known map[*jsonschema.Schema]bool) ([]*jsonschema.Schema, error) {
 	open := map[*jsonschema.Schema]bool{} // true for schemas that are being visited, false for visited ones
 	todo := []*jsonschema.Schema{root}
 	var visit func(s *jsonschema.Schema) error
@@ -87,11 +87,11 @@ func checkCycles(root *jsonschema.Schema, known map[*jsonschema.Schema]bool) err
 		s := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if err := visit(s); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for s := range open {
 		known[s] = true
 	}
-	return nil
+	return slices.Collect(maps.Keys(open)), nil
 }
