@@ -181,6 +181,9 @@ func (s *site) send(ctx context.Context, text []byte) (*response, error) {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	request.RemoteAddr = "192.0.2.1:1"
+	// A server ends the context of a request too. The gateway relies on it to release what belongs to the request.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	out := &response{header: http.Header{}}
 	s.gateway.ServeHTTP(out, request.WithContext(ctx))
 	return out, nil
