@@ -315,7 +315,7 @@ func TestInvalidToolsAreReportedOrOmitted(t *testing.T) {
 		{
 			documentWith(t,
 				`"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/None"}}}}`, "post"),
-			"is not there",
+			"leads nowhere",
 		},
 		{documentWith(t, `"operationId": "`+strings.Repeat("a", 65)+`"`, "post"), "64 letters"},
 		{documentWith(t, "", "post", "put"), "called \"Things_do\" too"},
