@@ -223,7 +223,9 @@ func TestCommandLinePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	replacer := strings.NewReplacer("http://127.0.0.1:9000", p.API, ".gatewright/", p.Data()+"/", "make -s cli\n", "",
-		"examples/", filepath.Join(root, "examples")+"/", "dist/gatewright", filepath.Join(folder, "gatewright"))
+		"examples/", filepath.Join(root, "examples")+"/", "dist/gatewright", filepath.Join(folder, "gatewright"),
+		// A process in the background must be the program itself, and not a shell with the function of command-line.md.
+		"gatewright dev shop", filepath.Join(folder, "gatewright")+" dev shop")
 	var all []readme.Step
 	for _, page := range []struct {
 		name     string
