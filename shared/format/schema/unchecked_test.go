@@ -18,13 +18,15 @@ func TestUncheckedPatternsRefuseNothing(t *testing.T) {
 		{`{"not": {"properties": {"p": {"$ref": "#/$defs/p"}}}}`, []string{`{"p": "b"}`, `{}`}, nil},
 		{`{"if": ` + pattern + `, "then": {"maxLength": 1}, "else": {"minLength": 3}}`, []string{`"bb"`, `"aa"`}, nil},
 		{
-			`{"oneOf": [` + pattern + `, {"type": "string", "minLength": 2}, {"type": "integer"}]}`, []string{`"bb"`, `1`},
+			`{"oneOf": [` + pattern + `, {"type": "string", "minLength": 2}, {"type": "integer"}]}`,
+			[]string{`"bb"`, `1`},
 			nil,
 		},
 		{`{"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "integer"}]}`, []string{`1.5`}, []string{`1`}},
 		{
 			`{"patternProperties": {"(a)\\1": {"type": "integer"}, "^b": {"type": "string"}}, "additionalProperties": false}`,
-			[]string{`{"aa": "x"}`, `{"c": true}`, `{"b": "x"}`}, []string{`{"b": 1}`},
+			[]string{`{"aa": "x"}`, `{"c": true}`, `{"b": "x"}`},
+			[]string{`{"b": 1}`},
 		},
 		{`{"contains": ` + pattern + `, "maxContains": 1}`, []string{`["b", "b"]`}, []string{`[]`}},
 		{`{"$ref": "#/$defs/tree"}`, []string{`{"not": {"p": "b"}}`}, []string{`{"n": 1}`}},
