@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/base/fault"
 	"github.com/gatewright/gatewright/shared/base/ids"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
@@ -112,11 +113,11 @@ func (u *upstreamServer) serve(a *project.Artifact) (*site, error) {
 		if err := json.Unmarshal(p.Handler.Options, &options); err != nil {
 			return nil, fmt.Errorf("read the options of a policy: %w", err)
 		}
-		s.credentials.Set(options.AuthHeader, strings.TrimSpace(options.AuthScheme+" corpus-key"))
+		s.credentials.Set(options.AuthHeader, strings.TrimSpace(options.AuthScheme+" "+validKey))
 	}
 	s.gateway = gateway.New(gateway.Config{
 		Deployments: deployment{&gateway.Deployment{Digest: "corpus", Artifact: a}},
-		Keys:        policy.NewKeyCache(everyKey{}, 16, [32]byte{}, time.Now),
+		Keys:        policy.NewKeyCache(keys{}, 16, [32]byte{}, time.Now),
 		Allowances:  noLimits{}, Upstream: u.client, IDs: ids.NewSource(rand.Reader, time.Now), Now: time.Now,
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -133,11 +134,17 @@ func (d deployment) Resolve(context.Context, string) (*gateway.Deployment, error
 	return d.served, nil
 }
 
-// everyKey accepts all keys.
-type everyKey struct{}
+// validKey is the only valid key.
+const validKey = "corpus-key"
+
+// keys accepts validKey.
+type keys struct{}
 
 // Verify implements policy.Keys.
-func (everyKey) Verify(context.Context, policy.BucketRef, string) (policy.KeyOwner, error) {
+func (keys) Verify(_ context.Context, _ policy.BucketRef, key string) (policy.KeyOwner, error) {
+	if key != validKey {
+		return policy.KeyOwner{}, fault.New(fault.Unauthenticated, "Authorization Failed")
+	}
 	return policy.KeyOwner{Sub: "corpus"}, nil
 }
 

@@ -22,6 +22,9 @@ const (
 	serverPath  = "/gatewright-corpus-tools"
 	// toolsAtOnce is the number of operations that one server offers.
 	toolsAtOnce = 400
+	// maxTools is the maximum number of operations of one description that are offered. Each server is a build of its own,
+	// and one description has 11,422 operations.
+	maxTools = 3000
 	// fewTools is the number of operations that are not divided further.
 	fewTools = 20
 	// maxBuilds is the maximum number of builds for a group of operations. Each build leaves out the operations that the
@@ -56,7 +59,7 @@ func (k *check) buildWith(
 	return k.build(ctx, files)
 }
 
-// callTools offers the routes as tools, and calls each tool.
+// callTools offers the routes as tools, at most maxTools, and calls each tool.
 func (k *check) callTools(ctx context.Context, routes []project.Route) error {
 	var described []project.Route
 	for _, r := range routes {
@@ -64,6 +67,7 @@ func (k *check) callTools(ctx context.Context, routes []project.Route) error {
 			described = append(described, r)
 		}
 	}
+	described = described[:min(len(described), maxTools)]
 	for chunk := range slices.Chunk(described, toolsAtOnce) {
 		if err := k.offer(ctx, chunk); err != nil {
 			return err

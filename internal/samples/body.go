@@ -124,7 +124,7 @@ func urlEncodedBody(encoding place, value any) ([]byte, error) {
 			}
 			item = string(text)
 		}
-		if _, isObject := item.(map[string]any); style == "deepObject" && !isObject {
+		if _, err := scalar(item); style == "deepObject" && err == nil {
 			style, explode = "form", true
 		}
 		pairs, err := pairsOf(style, explode, queryEscape(name), item, queryEscape)

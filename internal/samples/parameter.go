@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -131,11 +132,17 @@ func pairsOf(style string, explode bool, name string, value any, escape func(str
 	case "pipeDelimited":
 		return form(explode, name, value, escape, "%7C")
 	case "deepObject":
-		object, isObject := value.(map[string]any)
-		if !isObject {
-			return nil, errStyle
+		switch v := value.(type) {
+		case map[string]any:
+			return deep(name, v, escape)
+		case []any:
+			object := map[string]any{}
+			for i, item := range v {
+				object[strconv.Itoa(i)] = item
+			}
+			return deep(name, object, escape)
 		}
-		return deep(name, object, escape)
+		return nil, errStyle
 	case "simple":
 	default:
 		return nil, errStyle

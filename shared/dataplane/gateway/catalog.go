@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"strings"
+
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
@@ -35,8 +37,11 @@ func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescripti
 	return policy.WarnDescribed(p, request, responses)
 }
 
-// IsReservedHeader reports whether the gateway writes or removes a header of requests.
-func (Catalog) IsReservedHeader(name string) bool { return upstream.Reserved(name) }
+// IsReservedHeader reports whether the gateway writes or removes a header of requests. MCP servers send bodies without an
+// encoding.
+func (Catalog) IsReservedHeader(name string) bool {
+	return upstream.Reserved(name) || strings.EqualFold(name, "Content-Encoding")
+}
 
 // Validates reports whether policies of a type validate requests, and whether they validate responses.
 func (Catalog) Validates(policyType string) (request, responses bool) {

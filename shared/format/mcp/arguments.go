@@ -82,6 +82,9 @@ func (e *argumentEncoder) put(a project.Argument, raw json.RawMessage) error {
 	switch a.Location {
 	case project.InPath:
 		text := join(parseValue(raw), a.Explode, ",", escape)
+		if a.Style == project.StyleJSON {
+			text = escape(string(bytes.TrimSpace(raw)))
+		}
 		if text == "" {
 			return Invalid("Send a value for %q: it is a segment of the path.", a.Name)
 		}

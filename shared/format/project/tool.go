@@ -208,7 +208,9 @@ func (b *offerBuilder) addParameter(at string, found place) {
 		}
 		schema = mediaSchema(place{doc: found.doc, value: content[mediaType]})
 		pointer = at + "/content" + escapedPointer(mediaType) + "/schema"
-		argument.Style = StyleJSON
+		if argument.Style = StyleJSON; !isJSON(mediaType) {
+			argument.Style = defaultStyles[ParameterLocation(in)] // a range of media types, which the route reads as a text
+		}
 	} else if !b.setStyle(at, &argument, p) {
 		return
 	}
