@@ -143,7 +143,7 @@ func TestHostileArchivesStayWithinLimits(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector needs more memory than a child may have")
 	}
-	all := uint64(simulations.Runs(len(families()) * 8))
+	all := uint64(simulations.Runs(len(families()) * 12))
 	var peak int64
 	var slowest time.Duration
 	budgetErrors := map[string]int{}

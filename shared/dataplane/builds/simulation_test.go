@@ -148,7 +148,7 @@ func inMemory(t *testing.T) string {
 
 // simulationRuns is the number of seeds that the simulation runs in `make test`; `make simulations` runs eight times as
 // many. TestSimulationDetectsUnguardedDeployment does not depend on this number.
-const simulationRuns = 250
+const simulationRuns = 500
 
 // noBuckets creates no key buckets, because their tokens would differ between runs.
 type noBuckets struct{}
