@@ -76,6 +76,8 @@ func (lenientCatalog) WarnDescribed(project.Policy, *project.RequestDescription,
 
 func (lenientCatalog) Validates(string) (request, responses bool) { return false, false }
 
+func (lenientCatalog) CredentialHeader(project.Policy) string { return "" }
+
 func (lenientCatalog) IsReservedHeader(string) bool { return false }
 
 // verify accepts every artifact.

@@ -37,6 +37,9 @@ func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescripti
 	return policy.WarnDescribed(p, request, responses)
 }
 
+// CredentialHeader returns the name of the header in which a policy expects the caller's credentials, or "".
+func (Catalog) CredentialHeader(p project.Policy) string { return policy.CredentialHeader(p) }
+
 // IsReservedHeader reports whether the gateway writes or removes a header of requests. MCP servers send bodies without an
 // encoding.
 func (Catalog) IsReservedHeader(name string) bool {

@@ -52,4 +52,6 @@ func (lenient) WarnDescribed(project.Policy, *project.RequestDescription, projec
 
 func (lenient) Validates(string) (request, responses bool) { return false, false }
 
+func (lenient) CredentialHeader(project.Policy) string { return "" }
+
 func (lenient) IsReservedHeader(string) bool { return false }

@@ -59,6 +59,8 @@ type validating struct{ lenient }
 // Validates implements project.Catalog.
 func (validating) Validates(string) (request, responses bool) { return true, false }
 
+func (validating) CredentialHeader(project.Policy) string { return "" }
+
 func (validating) IsReservedHeader(string) bool { return false }
 
 // TestUsedKeywordsWithoutEffectAreReported compiles routes that validate requests, and operations of MCP servers, with

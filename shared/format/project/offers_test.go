@@ -247,16 +247,19 @@ func TestRequiredPropertiesAreArguments(t *testing.T) {
 	}
 }
 
-// TestReservedHeadersAreNoArguments checks that an optional header that the gateway writes itself is left out of a tool,
-// with a warning.
+// TestReservedHeadersAreNoArguments checks which headers are left out of a tool: an optional header that the gateway
+// writes itself, with a warning, and the header in which a policy of the route expects the caller's key.
 func TestReservedHeadersAreNoArguments(t *testing.T) {
 	const parameters = `"parameters": [
 		{"name": "x-request-id", "in": "header", "schema": {"type": "string"}},
+		{"name": "x-key", "in": "header", "required": true, "schema": {"type": "string"}},
 		{"name": "X-Locale", "in": "header", "schema": {"type": "string"}}], `
 	path := strings.Replace(offeredPath(`"operationId": "o0", `+parameters, ""), `"options": {}`,
 		`"options": {"baseUrl": "https://upstream.test"}`, 1)
-	artifact, result := compile(t, serverFiles(1, `"/a": `+path),
-		project.Input{Catalog: catalog{}})
+	files := serverFiles(1, `"/a": `+strings.Replace(path, `"mcp": {`, `"policies": {"inbound": ["key"]}, "mcp": {`, 1))
+	files["config/policies.json"] = []byte(`{"policies": [{"name": "key", "policyType": "api-key-inbound",
+		"handler": {"export": "ApiKeyInboundPolicy", "module": "$import(@gatewright/runtime)", "options": {}}}]}`)
+	artifact, result := compile(t, files, project.Input{Catalog: catalog{}})
 	if artifact == nil {
 		t.Fatalf("compile() errors = %+v, want none", result.Errors)
 	}

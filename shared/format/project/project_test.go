@@ -73,6 +73,14 @@ func (catalog) Validates(policyType string) (request, responses bool) {
 	return policyType == "check-inbound", policyType == "check-outbound"
 }
 
+// CredentialHeader reports that policies of the type api-key-inbound expect the key in X-Key.
+func (catalog) CredentialHeader(p project.Policy) string {
+	if p.Type == "api-key-inbound" {
+		return "X-Key"
+	}
+	return ""
+}
+
 // IsReservedHeader reports that X-Request-Id is reserved.
 func (catalog) IsReservedHeader(name string) bool { return strings.EqualFold(name, "X-Request-Id") }
 

@@ -177,12 +177,21 @@ func (b *offerBuilder) relativePointer(pointer string) string {
 // ignoredHeaders are the headers that OpenAPI excludes as parameters.
 var ignoredHeaders = []string{"accept", "content-type", "authorization"}
 
-// addParameter adds the argument for one parameter, unless it is a cookie or one of ignoredHeaders.
+// isCallersHeader reports whether a tool sends the caller's own header instead of an argument: one of ignoredHeaders, or
+// a header in which a policy of the route expects credentials.
+func (b *offerBuilder) isCallersHeader(name string) bool {
+	return slices.Contains(ignoredHeaders, strings.ToLower(name)) ||
+		b.c.catalog != nil && slices.ContainsFunc(b.route.Inbound, func(policy string) bool {
+			return strings.EqualFold(b.c.catalog.CredentialHeader(b.c.artifact.Policies[policy]), name)
+		})
+}
+
+// addParameter adds the argument for one parameter, unless it is a cookie or a header that tools forward.
 func (b *offerBuilder) addParameter(at string, found place) {
 	p := found.object()
 	name, in := text(p["name"]), text(p["in"])
 	switch {
-	case in == "cookie", in == "header" && slices.Contains(ignoredHeaders, strings.ToLower(name)):
+	case in == "cookie", in == "header" && b.isCallersHeader(name):
 		return // the caller's own headers and cookies are forwarded
 	case in == "querystring":
 		b.fail(at+"/in", "An MCP server cannot write a whole query string. Describe the query by parameters with the "+

@@ -85,6 +85,8 @@ type kind struct {
 	// implements is set for policies that identify the user of a request. It reports whether the policy p, which lets no
 	// anonymous requests through, implements a security scheme. earlier are the inbound policies of the route before p.
 	implements func(scheme project.SecurityScheme, p project.Policy, earlier []project.Policy) bool
+	// credentialHeader is set for policies that read credentials from a header, and returns its name.
+	credentialHeader func(project.Policy) string
 	// validates is set for policies that compare requests (inbound policies) or responses (outbound policies) with the
 	// description of their route.
 	validates bool
@@ -95,7 +97,10 @@ type kind struct {
 // builtins returns all policies by their policyType.
 func builtins() map[string]kind {
 	return map[string]kind{
-		apiKeyType:        {direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, provision: newAPIKey},
+		apiKeyType: {
+			direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, credentialHeader: apiKeyHeader,
+			provision: newAPIKey,
+		},
 		mtlsType:          {direction: Inbound, module: RuntimeModule, implements: mtlsImplements, provision: newMTLS},
 		quotaType:         {direction: Inbound, module: RuntimeModule, provision: newQuota},
 		rateLimitType:     {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
@@ -154,6 +159,15 @@ func identifyingTypes() []string {
 
 // Identifies reports whether policies of a type identify the user of a request.
 func Identifies(policyType string) bool { return builtins()[policyType].implements != nil }
+
+// CredentialHeader returns the name of the header in which a policy expects the caller's credentials, or "". A policy
+// with invalid options has none.
+func CredentialHeader(p project.Policy) string {
+	if header := builtins()[p.Type].credentialHeader; header != nil {
+		return header(p)
+	}
+	return ""
+}
 
 // Validates reports whether policies of a type validate requests, and whether they validate responses.
 func Validates(policyType string) (request, responses bool) {

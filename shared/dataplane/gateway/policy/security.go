@@ -92,6 +92,15 @@ func apiKeyImplements(scheme project.SecurityScheme, p project.Policy, earlier [
 	return false
 }
 
+// apiKeyHeader returns the name of the header in which an api-key-inbound policy expects the key.
+func apiKeyHeader(p project.Policy) string {
+	o := defaultAPIKeyOptions()
+	if len(options.Read(p.Handler.Options, &o)) > 0 {
+		return ""
+	}
+	return o.Header
+}
+
 // mtlsImplements reports whether an mtls-auth-inbound policy implements a scheme.
 func mtlsImplements(scheme project.SecurityScheme, _ project.Policy, _ []project.Policy) bool {
 	return scheme.Type == "mutualTLS"

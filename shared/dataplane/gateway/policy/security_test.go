@@ -90,3 +90,19 @@ func TestUnprotected(t *testing.T) {
 		}
 	}
 }
+
+// TestCredentialHeader checks that only policies with valid options that read a key from a header have such a header.
+func TestCredentialHeader(t *testing.T) {
+	for _, tt := range []struct{ policyType, options, want string }{
+		{"api-key-inbound", `{}`, "Authorization"},
+		{"api-key-inbound", `{"authHeader": "X-Key"}`, "X-Key"},
+		{"api-key-inbound", `{"authHeader": 1}`, ""},
+		{"rate-limit-inbound", `{}`, ""},
+		{"unknown", `{}`, ""},
+	} {
+		p := project.Policy{Type: tt.policyType, Handler: project.Component{Options: json.RawMessage(tt.options)}}
+		if got := policy.CredentialHeader(p); got != tt.want {
+			t.Errorf("CredentialHeader(%s, %s) = %q, want %q", tt.policyType, tt.options, got, tt.want)
+		}
+	}
+}
