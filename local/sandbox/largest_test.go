@@ -49,11 +49,14 @@ func largeDescription(n, m int) string {
 		}
 		fmt.Fprintf(&b, `"/area%[1]d/items/{id}": {"post": {"operationId": "area.items_%[1]d", "summary": %[4]q, `+
 			`"description": %[5]q, "parameters": [`+
-			`{"name": "id", "in": "path", "required": true, "description": %[4]q, "schema": {"type": "string", "maxLength": 64}}, `+
+			`{"name": "id", "in": "path", "required": true, "description": %[4]q, `+
+			`"schema": {"type": "string", "maxLength": 64}}, `+
 			`{"$ref": "#/components/parameters/top"}, `+
 			`{"name": "select", "in": "query", "style": "form", "explode": false, "description": %[4]q, `+
-			`"schema": {"type": "array", "uniqueItems": true, "items": {"type": "string", "enum": ["id", "name", "size", "kind"]}}}], `+
-			`"requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/s%[2]d"}}}}, `+
+			`"schema": {"type": "array", "uniqueItems": true, `+
+			`"items": {"type": "string", "enum": ["id", "name", "size", "kind"]}}}], `+
+			`"requestBody": {"required": true, "content": {"application/json": `+
+			`{"schema": {"$ref": "#/components/schemas/s%[2]d"}}}}, `+
 			`"responses": {"200": {"description": "d", "content": {"application/json": `+
 			`{"schema": {"$ref": "#/components/schemas/s%[3]d"}}}}}, %[6]s}}`,
 			i, i%m, (i*7)%m, strings.Repeat("Some words. ", 4), strings.Repeat("Some more words. ", 42),

@@ -19,6 +19,9 @@ type definer struct {
 	// names has the name of each definition. pending are the definitions that are not converted yet.
 	names   map[definitionKey]string
 	pending []definition
+	// defined has the converted definitions by name, and order their names in the order of conversion.
+	defined map[string]definedSchema
+	order   []string
 	// hidden has the results of hiddenProperties, and required those of requiredBy. unchecked has the results of
 	// uncheckedReason, by pattern.
 	hidden    map[hiddenKey][]string
@@ -28,8 +31,8 @@ type definer struct {
 
 func newDefiner(c *compiler) *definer {
 	return &definer{
-		c: c, names: map[definitionKey]string{}, hidden: map[hiddenKey][]string{}, required: map[uintptr][]string{},
-		unchecked: map[string]string{},
+		c: c, names: map[definitionKey]string{}, defined: map[string]definedSchema{}, hidden: map[hiddenKey][]string{},
+		required: map[uintptr][]string{}, unchecked: map[string]string{},
 	}
 }
 
@@ -88,12 +91,15 @@ func (d *definer) schema(in schemaContext, p place) json.RawMessage {
 }
 
 // finish converts the pending definitions and those to which they refer, and adds them to the artifact. If the artifact is
-// too large, finish reports this and stops.
+// too large, finish reports this and stops. It also reports a definition that applies itself without an end.
 func (d *definer) finish() {
 	for len(d.pending) > 0 && !d.c.stopped() {
 		next := d.pending[0]
 		d.pending = d.pending[1:]
-		encoded := encodeTree(d.convert(next.schemaContext, next.place, next.optional))
+		converted := d.convert(next.schemaContext, next.place, next.optional)
+		d.defined[next.name] = definedSchema{next.place, appliedDefinitions(converted)}
+		d.order = append(d.order, next.name)
+		encoded := encodeTree(converted)
 		if !d.c.addSize(next.place.doc.file, next.place.at, len(encoded)+definitionOverhead) {
 			return
 		}
@@ -102,6 +108,7 @@ func (d *definer) finish() {
 		}
 		d.c.artifact.Definitions[next.name] = encoded
 	}
+	d.reportCycle()
 }
 
 // definitionOverhead estimates the size of a definition's encoding without its schema.
@@ -298,8 +305,11 @@ func (d *definer) definitionOf(in schemaContext, target place, optional []string
 		next.name, d.names[key] = name, name
 		d.pending = append(d.pending, next)
 	}
-	return map[string]any{"$ref": "#/$defs/" + name}
+	return map[string]any{"$ref": definitionsPointer + name}
 }
+
+// definitionsPointer is the part of a reference to a definition before its name.
+const definitionsPointer = "#/$defs/"
 
 // requiredBy returns the names of the properties that a schema requires, including those that its references and the
 // schemas in its allOf, anyOf and oneOf require. The names are sorted and distinct.
