@@ -59,7 +59,11 @@ func (d *definer) reportCycle() {
 		path, visited[name] = path[:len(path)-1], true
 		return false
 	}
-	slices.ContainsFunc(d.order, visit)
+	for _, name := range d.order {
+		if visit(name) {
+			return
+		}
+	}
 }
 
 // failCycle reports a cycle at the place of its first definition: each definition applies the next one to the same value,

@@ -123,10 +123,19 @@ func newKnownKeywords() knownKeywords {
 }
 
 // near returns the keyword that the author of a misspelled name probably meant, or "".
-func (k knownKeywords) near(name string) string {
+func (k knownKeywords) near(name string) string { return nearestName(name, k.names) }
+
+// maxNearLength is the maximum length of a name for which nearestName looks, in bytes.
+const maxNearLength = 64
+
+// nearestName returns the one of names that the author of a misspelled name probably meant, or "".
+func nearestName(name string, names []string) string {
 	const lettersPerTypo = 3
-	nearest, ok := spelling.Nearest(name, k.names, len(name)/lettersPerTypo)
-	if !ok {
+	if len(name) > maxNearLength || len(names) == 0 {
+		return ""
+	}
+	nearest, ok := spelling.Nearest(name, names, len(name)/lettersPerTypo)
+	if !ok || nearest == name {
 		return ""
 	}
 	return nearest

@@ -172,7 +172,8 @@ func (c *compiler) checkPart(file, at string, s *shape, root map[string]any) {
 	var partial report
 	check(&partial, file, prefix, s, root)
 	for _, p := range partial.problems.entries {
-		if names := tokens(p.Path); p.Message == unknownProperty && len(names) == 2 && names[0] == "paths" {
+		if names := tokens(p.Path); p.unknownIn != nil && len(names) == 2 && names[0] == "paths" {
+			p.unknownIn = nil
 			p.Message = "A path begins with a slash. Correct it, or write x- before the name of an extension."
 		}
 		c.problems.add(p)

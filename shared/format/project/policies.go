@@ -125,6 +125,9 @@ func (c *compiler) readCORS(at string, object map[string]any) {
 		return
 	}
 	for _, p := range problems.problems.entries {
+		if p.unknownIn != nil {
+			p.Message = unknownText(p.Path, p.unknownIn)
+		}
 		message, unset := res.explain(p.Path, p.Message)
 		c.failUnset(policiesFile, at+res.filePointer(p.Path), unset, message)
 	}

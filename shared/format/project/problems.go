@@ -43,6 +43,8 @@ type entry struct {
 	urgent bool
 	// warnedVariable is the unset variable that a warning of warnUnset is about. It is "" for other problems.
 	warnedVariable string
+	// unknownIn is the shape that does not have the property that the problem is about. It is nil for other problems.
+	unknownIn *shape
 }
 
 // maxKept is the number of problems that a problemList keeps. When the list has twice as many,
@@ -114,6 +116,25 @@ func (r *report) failUnset(file, pointer, name, message string) {
 	r.problems.add(entry{Problem: Problem{File: file, Path: pointer, Message: message, Unset: name}})
 }
 
+// unknownProperty is the text about a property that is not allowed.
+const unknownProperty = "There is no such property here."
+
+// failUnknown adds an error about a property that a shape does not have. sorted adds what the author probably meant.
+func (r *report) failUnknown(file, pointer string, s *shape) {
+	r.problems.add(entry{Problem: Problem{File: file, Path: pointer, Message: unknownProperty}, unknownIn: s})
+}
+
+// unknownText returns the message about a property that a shape does not have. at is the pointer of the property.
+func unknownText(at string, s *shape) string {
+	suggestion := ""
+	if names := tokens(at); len(names) > 0 {
+		if nearest := nearestName(names[len(names)-1], s.names); nearest != "" {
+			suggestion = fmt.Sprintf(" Did you mean %q?", nearest)
+		}
+	}
+	return unknownProperty + suggestion + " Correct its name or remove it."
+}
+
 // failAt adds an error at an offset of the file's text. Use it for a file
 // that is not valid JSON: pointers cannot locate an error in such a file.
 func (r *report) failAt(file, pointer string, text []byte, offset int, format string, args ...any) {
@@ -178,6 +199,9 @@ func (r *report) sorted(all problemList) []Problem {
 	r.locate(problems)
 	redactions := r.sortedRedactions()
 	for i, p := range problems {
+		if p.unknownIn != nil {
+			p.Message, p.unknownIn = unknownText(p.Path, p.unknownIn), nil
+		}
 		p.Message = applyRedactions(p.Message, redactions)
 		if len(p.Path) > shownPointerBytes {
 			p.Path = strings.ToValidUTF8(p.Path[:shownPointerBytes], "") + "…"

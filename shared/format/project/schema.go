@@ -5,6 +5,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/format/schema"
@@ -33,6 +35,8 @@ type shape struct {
 	// negation is the schema {"not": schema}. A value that violates
 	// schema is valid for negation, so validating it creates no errors.
 	negation *jsonschema.Schema
+	// names are the names of all properties in the schema.
+	names []string
 	// parts has the shapes of the objects of OpenAPI, by the members of components that have such objects. It is nil for
 	// other schemas.
 	parts map[string]*shape
@@ -119,9 +123,13 @@ func loadSchemas() (*schemas, error) {
 		if *dst, err = newShape(c, url); err != nil {
 			return nil, fmt.Errorf("compile schema %s: %w", name, err)
 		}
+		(*dst).names = propertyNames(tree)
 		if strings.HasPrefix(name, "openapi") {
 			if (*dst).parts, err = newParts(c, url, name == "openapi-3.0.json"); err != nil {
 				return nil, fmt.Errorf("compile schema %s: %w", name, err)
+			}
+			for _, part := range (*dst).parts {
+				part.names = (*dst).names
 			}
 		}
 	}
@@ -157,6 +165,23 @@ func repairLink(schema any) {
 		delete(properties, "body")
 		properties["server"] = server
 	}
+}
+
+// propertyNames returns the names of all properties in a schema, sorted and distinct.
+func propertyNames(schema any) (names []string) {
+	switch v := schema.(type) {
+	case map[string]any:
+		properties, _ := v["properties"].(map[string]any)
+		names = slices.Collect(maps.Keys(properties))
+		for _, child := range v {
+			names = append(names, propertyNames(child)...)
+		}
+	case []any:
+		for _, child := range v {
+			names = append(names, propertyNames(child)...)
+		}
+	}
+	return distinctNames(names, nil)
 }
 
 // newParts returns the shapes of the objects of a version of OpenAPI.
@@ -213,12 +238,17 @@ func check(r *report, file, prefix string, s *shape, value any) bool {
 	}
 	for _, leaf := range schema.Leaves(e) {
 		at := prefix + pointer(leaf.InstanceLocation...)
-		for name, text := range messages(leaf.ErrorKind) {
-			if name != "" {
-				r.fail(file, at+pointer(name), "%s", text)
-			} else {
-				r.fail(file, at, "%s", text)
+		switch k := leaf.ErrorKind.(type) {
+		case *kind.AdditionalProperties:
+			for _, name := range k.Properties {
+				r.failUnknown(file, at+pointer(name), s)
 			}
+		case *kind.FalseSchema:
+			r.failUnknown(file, at, s)
+		case *kind.PropertyNames:
+			r.fail(file, at+pointer(k.Property), "The name of this property has a form that is not allowed here. Rename it.")
+		default:
+			r.fail(file, at, "%s", violationText(k))
 		}
 	}
 	return false
@@ -237,41 +267,25 @@ var patternDescriptions = map[string]string{
 	`^[a-zA-Z0-9._-]+$`:             "of letters, digits, dots, hyphens and underscores",
 }
 
-// messages returns the messages about a violation, which say what to do. The keys are
-// the names of the properties that the messages are about, or "" for the value itself.
-func messages(k jsonschema.ErrorKind) map[string]string {
-	single := func(format string, args ...any) map[string]string {
-		return map[string]string{"": fmt.Sprintf(format, args...)}
-	}
+// violationText returns the text about a violation of a value, which says what to do.
+func violationText(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Required:
-		return single("Add %s: it is required here.", schema.QuoteList(k.Missing, " and "))
+		return fmt.Sprintf("Add %s: it is required here.", schema.QuoteList(k.Missing, " and "))
 	case *schema.MissingOneOf:
-		return single("Add %s: one of them is required here.", schema.QuoteList(k.Names, " or "))
-	case *kind.AdditionalProperties:
-		out := map[string]string{}
-		for _, name := range k.Properties {
-			out[name] = unknownProperty
-		}
-		return out
-	case *kind.FalseSchema:
-		return single(unknownProperty)
+		return fmt.Sprintf("Add %s: one of them is required here.", schema.QuoteList(k.Names, " or "))
 	case *kind.Type:
-		return single("This has to be %s, and is %s.", schema.Article(k.Want), schema.Article([]string{k.Got}))
+		return fmt.Sprintf("This has to be %s, and is %s.", schema.Article(k.Want), schema.Article([]string{k.Got}))
 	case *kind.Pattern:
-		return single("This has to be %s.", patternDescriptions[k.Want])
-	case *kind.PropertyNames:
-		return map[string]string{k.Property: "The name of this property has a form that is not allowed here. Rename it."}
+		return fmt.Sprintf("This has to be %s.", patternDescriptions[k.Want])
 	case *kind.UniqueItems:
-		return single("The entries %d and %d are equal. Remove one of them.", k.Duplicates[0], k.Duplicates[1])
+		return fmt.Sprintf("The entries %d and %d are equal. Remove one of them.", k.Duplicates[0], k.Duplicates[1])
 	case *kind.OneOf, *kind.AnyOf:
-		return single("This has none of the forms, or more than one, that are allowed here. Compare it with the OpenAPI " +
-			"specification.")
+		return "This has none of the forms, or more than one, that are allowed here. Compare it with the OpenAPI " +
+			"specification."
 	case *kind.Not:
-		return single("These properties exclude each other. Remove one of them.")
+		return "These properties exclude each other. Remove one of them."
 	default:
-		return single("This has to %s.", schema.Requirement(k))
+		return fmt.Sprintf("This has to %s.", schema.Requirement(k))
 	}
 }
-
-const unknownProperty = "There is no such property here. Correct its name or remove it."

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gatewright/gatewright/shared/base/spelling"
 )
 
 // policyExtension is the member of a security scheme that names the policy that implements the scheme.
@@ -218,13 +220,29 @@ func (c *compiler) addSchemePolicies(s *security, a alternative, route *Route) b
 	return true
 }
 
+// maxSuggestedSchemes is the maximum number of security schemes that are compared with a misspelled name. It bounds the
+// cost of documents with many names.
+const maxSuggestedSchemes = 20
+
+// suggestion returns the part of a message that names the scheme that the author of a misspelled name probably meant.
+func (s *security) suggestion(name string) string {
+	if len(s.schemes) > maxSuggestedSchemes {
+		return ""
+	}
+	if nearest := nearestName(name, slices.Sorted(maps.Keys(s.schemes))); nearest != "" {
+		return ": " + spelling.DidYouMean(nearest)
+	}
+	return ""
+}
+
 // unimplemented returns a text for each scheme of an alternative that the policies of a route do not implement, in the
 // order of the names of the schemes.
 func (c *compiler) unimplemented(s *security, a alternative, inbound []Policy) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		scheme, known := s.schemes[name]
 		if !known {
-			out = append(out, fmt.Sprintf("there is no security scheme %s in components.securitySchemes", quote(name)))
+			out = append(out, fmt.Sprintf("there is no security scheme %s in components.securitySchemes%s", quote(name),
+				s.suggestion(name)))
 			continue
 		}
 		if scheme.hasInvalidPolicy {

@@ -53,3 +53,17 @@ func TestMessageNamesSomeSchemes(t *testing.T) {
 		t.Errorf("warnings = %v, want one that ends with %q", result.Warnings, want)
 	}
 }
+
+// TestMisspelledSchemeIsSuggested checks that a warning about a scheme that does not exist names a scheme with nearly the
+// same name.
+func TestMisspelledSchemeIsSuggested(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"apiKye": "did you mean apiKey?", "other": "components.securitySchemes."} {
+		_, in := load(t, "testdata/projects/good-all.txtar")
+		_, result := compile(t, documentFiles(`"paths": {"/a": `+operation(`{"rewritePattern": "https://a"}`, "")+
+			`}, "security": [{"`+name+`": []}], "components": {"securitySchemes": {"apiKey": {"type": "mutualTLS"}}}`), in)
+		if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0].Message, want) {
+			t.Errorf("warnings about the scheme %s = %v, want one with %q", name, result.Warnings, want)
+		}
+	}
+}
