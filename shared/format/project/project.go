@@ -18,9 +18,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gatewright/gatewright/shared/base/lazy"
 )
 
 const (
@@ -200,6 +203,7 @@ func (c *compiler) readRoutes() {
 		}
 	})
 	if len(names) == 0 {
+		c.warnUnreadDescriptions()
 		c.fail("", "", "The project has no config/*.oas.json and no config/*.oas.yaml. Describe its routes in "+
 			"config/routes.oas.json, and deploy the folder that config/ is in; an archive has its content: "+
 			"tar -czf project.tar.gz -C FOLDER .")
@@ -229,6 +233,7 @@ func (c *compiler) readRoutes() {
 	for i := range c.artifact.Routes {
 		c.artifact.Routes[i].file = ""
 	}
+	c.warnUnreadDescriptions()
 	c.forget()
 }
 
@@ -246,6 +251,29 @@ func (c *compiler) warnMisnamed() {
 				"config/*.oas.yaml, policies in %s, settings in %s: write it in JSON under that name, or remove it.", policiesFile,
 				settingsFile)
 		}
+	}
+}
+
+// descriptionStart matches the member of an OpenAPI document that has its version, in JSON and YAML.
+var descriptionStart = lazy.Regexp(`(^|[{,\n])[ \t\r\n]*["']?(openapi|swagger)["']?[ \t\r\n]*:[ \t\r\n]*["']?[23]\.`)
+
+// descriptionStartBytes is the number of bytes at the start of a file in which warnUnreadDescriptions looks for
+// descriptionStart.
+const descriptionStartBytes = 4 << 10
+
+// warnUnreadDescriptions warns about files in config that begin like an OpenAPI document, but have another name than
+// routes files, and to which no reference leads.
+func (c *compiler) warnUnreadDescriptions() {
+	for name, content := range c.files {
+		_, isLoaded := c.loaded[name]
+		if isLoaded || !strings.HasPrefix(name, "config/") || !IsReferable(name) || isConfiguration(name) || isMisnamed(name) ||
+			!descriptionStart().Match(content[:min(len(content), descriptionStartBytes)]) {
+			continue
+		}
+		extension := path.Ext(name)
+		stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(name), extension), ".oas")
+		c.warn(printable(name), "", "This OpenAPI description is not read, because of its name, and no reference leads to it. "+
+			"Rename it to %s, or remove it.", printable("config/"+stem+".oas"+extension))
 	}
 }
 

@@ -78,6 +78,36 @@ func TestMisnamedFilesAreReported(t *testing.T) {
 	}
 }
 
+// TestUnreadDescriptionsAreReported checks that the build warns about OpenAPI descriptions in config that it does not read.
+func TestUnreadDescriptionsAreReported(t *testing.T) {
+	for _, tt := range []struct{ name, content, want string }{
+		{"config/shop.yaml", "# Shop\nopenapi: 3.1.0\ninfo: {}\n", "config/shop.oas.yaml"},
+		{"config/shop.yml", "info: {}\n\"openapi\": '3.0.3'\n", "config/shop.oas.yml"},
+		{"config/v2/shop.oas.json", `{"info": {}, "swagger": "2.0"}`, "config/shop.oas.json"},
+		{"config/shop.json", "{\n  \"openapi\" : \"3.2.0\"}", "config/shop.oas.json"},
+		{"config/referred.json", `{"openapi": "3.1.0", "components": {"schemas": {"S": {}}}}`, ""},
+		{"config/version.json", `{"openapi": true}`, ""},
+		{"config/notes.yaml", "about: openapi 3.1.0\n", ""},
+		{"docs/shop.yaml", "openapi: 3.1.0\n", ""},
+	} {
+		files := documentFiles(`"paths": {}, "components": {"schemas": {"A": {"$ref": "referred.json#/components/schemas/S"}}}`)
+		if tt.name != "config/referred.json" {
+			files = documentFiles(`"paths": {}`)
+		}
+		files[tt.name] = []byte(tt.content)
+		_, result := compile(t, files, project.Input{Catalog: catalog{}})
+		var got []string
+		for _, p := range result.Warnings {
+			if p.File == tt.name {
+				got = append(got, p.Message)
+			}
+		}
+		if (tt.want != "") != (len(got) == 1) || tt.want != "" && !strings.Contains(got[0], "Rename it to "+tt.want+",") {
+			t.Errorf("warnings about %s = %q, want one with %q, or none if this is empty", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestFutureCompatibilityDateIsReported(t *testing.T) {
 	for date, warned := range map[string]bool{
 		"2025-02-06": false, "2026-11-22": false, "2026-11-23": true,
