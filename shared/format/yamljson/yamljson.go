@@ -14,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -73,14 +75,14 @@ func Parse(text []byte) (d *Document, err error) {
 	case errors.Is(err, io.EOF):
 		return nil, &Error{Line: 1, Column: 1, Text: "the file is empty"}
 	case err != nil:
-		return nil, d.syntaxError(err)
+		return nil, d.syntaxError(text, err)
 	case len(root.Content) != 1:
 		return nil, &Error{Line: 1, Column: 1, Text: "the file is empty"}
 	}
 	switch err := decoder.Decode(&second); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		return nil, d.syntaxError(err)
+		return nil, d.syntaxError(text, err)
 	default:
 		return nil, d.failure(&second, "a second document begins here: write one document into a file")
 	}
@@ -91,8 +93,14 @@ func Parse(text []byte) (d *Document, err error) {
 // inMessage matches the line in a message of the library.
 var inMessage = lazy.Regexp(`^yaml: (?:line (\d+): )?`)
 
-// syntaxError returns the *Error for an error of the library.
-func (d *Document) syntaxError(err error) *Error {
+// inAliasMessage matches the library's message about an alias whose anchor does not exist.
+var inAliasMessage = lazy.Regexp(`^yaml: unknown anchor '(.+)' referenced$`)
+
+// syntaxError returns the *Error for an error of the library about a text.
+func (d *Document) syntaxError(text []byte, err error) *Error {
+	if match := inAliasMessage().FindStringSubmatch(err.Error()); match != nil {
+		return aliasError(text, match[1])
+	}
 	match := inMessage().FindStringSubmatch(err.Error())
 	if match == nil {
 		return &Error{Text: "the file is no YAML: " + err.Error()}
@@ -101,7 +109,48 @@ func (d *Document) syntaxError(err error) *Error {
 	if match[1] != "" {
 		line, _ = strconv.Atoi(match[1])
 	}
-	return &Error{Line: d.line(line), Text: "the file is no YAML: " + err.Error()[len(match[0]):]}
+	message := err.Error()[len(match[0]):]
+	if strings.Contains(message, "tab character") {
+		return tabError(text, d.line(line))
+	}
+	return &Error{Line: d.line(line), Text: "the file is no YAML: " + message}
+}
+
+// aliasError returns the *Error about an alias whose anchor does not exist, at the first place that looks like the alias.
+// The library does not say where the alias is.
+func aliasError(text []byte, name string) *Error {
+	const message = "no value above has the anchor &%[1]s to which *%[1]s refers: correct the name, or put it in quotes " +
+		"if it is a text"
+	printed := fmt.Sprintf("%.80s", name)
+	e := &Error{Line: 1, Column: 1, Text: fmt.Sprintf(message, printed)}
+	alias, err := regexp.Compile(`(?:^|[\s,:\[{?-])(\*` + regexp.QuoteMeta(name) + `)(?:[\s,\]}]|$)`)
+	if err != nil {
+		return e
+	}
+	if at := alias.FindSubmatchIndex(text); at != nil {
+		before := text[:at[2]]
+		e.Line = 1 + bytes.Count(before, []byte("\n"))
+		e.Column = 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	}
+	return e
+}
+
+// tabError returns the *Error about a tab that indents a line: the first such line from the line from on, because the
+// library names the line in which the object begins.
+func tabError(text []byte, from int) *Error {
+	e := &Error{Line: from, Text: "a tab indents this line: YAML allows only spaces there"}
+	line := 0
+	for content := range bytes.Lines(text) {
+		if line++; line < from {
+			continue
+		}
+		indent := content[:len(content)-len(bytes.TrimLeft(content, " \t"))]
+		if at := bytes.IndexByte(indent, '\t'); at >= 0 {
+			e.Line, e.Column = line, 1+at
+			break
+		}
+	}
+	return e
 }
 
 // failure returns the *Error for a node.
