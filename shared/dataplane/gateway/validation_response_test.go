@@ -33,6 +33,8 @@ func validatedResponses() map[string]validatedResponse {
 		"media type":         {200, "hello", [2]string{"Content-Type", "text/plain"}, "does not match", true},
 		"stream":             {200, "data: {}\n\n", [2]string{"Content-Type", "text/event-stream"}, "streamed", false},
 		"unknown encoding":   {200, "sesame", [2]string{"Content-Encoding", "br"}, "content encoding", false},
+		"broken gzip":        {200, "sesame", gzip, "body: must be encoded as its Content-Encoding says", true},
+		"cut gzip":           {200, zipped(valid)[:30], gzip, "body: must be encoded", true},
 		"too large":          {200, `{"id": "` + strings.Repeat("sesame", 200_000) + `"}`, [2]string{}, "too large", false},
 		"no JSON":            {200, "sesame", [2]string{}, "does not match", true},
 		"duplicate property": {200, `{"id": 1, "id": 1, "name": "n", "price": 1}`, [2]string{}, "body /id", true},

@@ -76,6 +76,9 @@ func (r *Report) RejectUnknownQuery() {
 	}
 }
 
+// RejectEncoding adds the violation of a body that cannot be decompressed.
+func (r *Report) RejectEncoding() { r.add(InBody, "", "must be encoded as its Content-Encoding says") }
+
 // addUnknown adds the name of an unknown query parameter.
 func (r *Report) addUnknown(name string) {
 	if len(r.UnknownQuery) == maxUnknownQuery {

@@ -271,8 +271,11 @@ func checkResponseBody(
 		return "too large"
 	case errors.Is(err, bodies.ErrBusy):
 		return "no memory"
-	case err != nil:
+	case errors.Is(err, errUnsupportedEncoding):
 		return "content encoding"
+	case err != nil:
+		report.RejectEncoding()
+		return ""
 	}
 	// A response without a Content-Length can turn out to have no body. That is valid only if it names no type.
 	if len(decoded) > 0 || header.Get("Content-Type") != "" {
