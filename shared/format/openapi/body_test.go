@@ -36,6 +36,11 @@ func TestForms(t *testing.T) {
 			"a wrong value in brackets", `"object":{"style":"deepObject","explode":true}`, "a=1&object[x]=y",
 			"body /object/x: must be an integer, not a string",
 		},
+		{"empty brackets", `"list":{"style":"deepObject","explode":true}`, "a=1&list[]=1&list%5B%5D=2", ""},
+		{
+			"a wrong item in empty brackets", `"list":{"style":"deepObject","explode":true}`, "a=1&list[]=x",
+			"body /list/0: must be an integer, not a string",
+		},
 		{"properties as fields", `"object":{"style":"form","explode":true}`, "a=1&x=5", ""},
 		{
 			"a wrong property as a field", `"object":{"style":"form","explode":true}`, "a=1&x=y",

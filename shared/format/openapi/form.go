@@ -66,6 +66,15 @@ func (p *parameter) addDeepProperty(r *Report, in string, object map[string]part
 		r.add(in, p.pointer, p.needsBrackets())
 		return false
 	}
+	if list, isList := p.emptyBrackets(sent, names); isList {
+		used[names[0]] = true
+		if list == nil {
+			r.add(in, p.pointer, malformedEscape)
+			return false
+		}
+		object[p.Name] = listPart(list)
+		return true
+	}
 	members := map[string]part{}
 	for _, name := range names {
 		used[name] = true

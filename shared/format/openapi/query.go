@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/format/project"
@@ -129,6 +130,15 @@ func (p *parameter) checkDeep(r *Report, sent pairs, names []string, used map[st
 	case len(names) == 0:
 		return
 	}
+	if list, isList := p.emptyBrackets(sent, names); isList {
+		used[names[0]] = true
+		if list == nil {
+			r.add(InQuery, p.pointer, malformedEscape)
+			return
+		}
+		p.checkParts(r, InQuery, []part{listPart(list)}, "")
+		return
+	}
 	object := map[string]part{}
 	for _, name := range names {
 		used[name] = true
@@ -140,8 +150,22 @@ func (p *parameter) checkDeep(r *Report, sent pairs, names []string, used map[st
 	p.checkParts(r, InQuery, []part{{members: object}}, "")
 }
 
-// needsBrackets returns the detail of the violation of an object in the style deepObject that is sent as one value.
+// emptyBrackets returns the items of a list in the style deepObject if all of them are sent with empty brackets:
+// ids[]=a&ids[]=b. OpenAPI does not define lists in this style, but many descriptions have them. names are the names of
+// the parameter's pairs. items is nil if an item has an invalid escape.
+func (p *parameter) emptyBrackets(sent pairs, names []string) (items []string, isList bool) {
+	if len(names) != 1 || names[0] != p.Name+"[]" || !p.target.allowsList() {
+		return nil, false
+	}
+	items, _ = decodeAll(sent.values[names[0]], decodeQuery)
+	return items, true
+}
+
+// needsBrackets returns the detail of the violation of an object or list in the style deepObject that is sent as one value.
 func (p *parameter) needsBrackets() string {
+	if p.target.allowsList() && !p.target.allowsObject() {
+		return "must have empty brackets for each item: " + p.Name + "[]"
+	}
 	return "must have names of properties in brackets, such as " + p.Name + "[name]"
 }
 
@@ -192,9 +216,16 @@ func addDeep(r *Report, object map[string]part, t *target, brackets string, valu
 		return "must have fewer brackets"
 	}
 	for i, token := range tokens {
-		t = t.property(token, r.remainingWork())
+		index, err := strconv.Atoi(token)
+		isIndex := err == nil && index >= 0
+		isItem := isIndex && (t.allowsList() || t.shape.IsUnrestricted())
+		if isIndex && t.allowsList() && !t.allowsObject() {
+			t = t.item(index, r.remainingWork())
+		} else {
+			t = t.property(token, r.remainingWork())
+		}
 		if i == len(tokens)-1 {
-			if _, exists := object[token]; exists {
+			if _, exists := object[token]; exists || isItem && len(decoded) > 1 {
 				return sentTwice
 			}
 			member, ok := repeated(t, decoded)
