@@ -208,9 +208,9 @@ func (u *useChecker) checkParameter(p usedPart, object map[string]any) {
 	if types := typesOf(p.member("schema")); types != nil {
 		isObject, isList := slices.Contains(types, "object"), slices.Contains(types, "array")
 		switch {
-		case style == StyleDeep && !isObject:
-			u.warn(p.place, "style", "The style deepObject is for objects, and the schema of this parameter allows none, so no "+
-				"value matches both. Correct one of them.")
+		case style == StyleDeep && !isObject && !isList:
+			u.warn(p.place, "style", "The style deepObject is for objects and lists, and the schema of this parameter allows "+
+				"neither, so no value matches both. Correct one of them.")
 		case (style == StyleSpace || style == StylePipe) && !isObject && !isList:
 			u.warn(p.place, "style", "The style %s has no effect: it is for lists and objects, and the schema of this "+
 				"parameter allows neither. Remove it.", style)
