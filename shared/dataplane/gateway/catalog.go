@@ -37,7 +37,7 @@ func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescripti
 	return policy.WarnDescribed(p, request, responses)
 }
 
-// CredentialHeader returns the name of the header in which a policy expects the caller's credentials, or "".
+// CredentialHeader returns the name of the header from which a policy reads the caller's credentials, or "".
 func (Catalog) CredentialHeader(p project.Policy) string { return policy.CredentialHeader(p) }
 
 // IsReservedHeader reports whether the gateway writes or removes a header of requests. MCP servers send bodies without an

@@ -203,7 +203,7 @@ type Catalog interface {
 	// Validates reports whether policies of a type validate requests, and whether they validate responses. Such policies
 	// need the description of the route's requests or responses.
 	Validates(policyType string) (request, responses bool)
-	// CredentialHeader returns the name of the header in which a policy expects the caller's credentials, or "". A policy
+	// CredentialHeader returns the name of the header from which a policy reads the caller's credentials, or "". A policy
 	// with invalid options has none.
 	CredentialHeader(Policy) string
 	// IsReservedHeader reports whether the gateway writes or removes a header of requests, so that MCP servers cannot send

@@ -40,8 +40,8 @@ func TestEndlessSchemasAreReported(t *testing.T) {
 			for name, schema := range test.schemas {
 				schemas = append(schemas, fmt.Sprintf("%q: %s", name, schema))
 			}
-			operation := strings.Replace(forwarded("save", `"requestBody": {"content": {"application/json": {"schema": `+a+`}}},`),
-				`"handler"`, `"policies": {"inbound": ["v"]}, "handler"`, 1)
+			const body = `"requestBody": {"content": {"application/json": {"schema": ` + a + `}}},`
+			operation := strings.Replace(forwarded("save", body), `"handler"`, `"policies": {"inbound": ["v"]}, "handler"`, 1)
 			_, result := compile(t, project.Files{
 				"config/routes.oas.json": []byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/a": {` +
 					`"post": ` + operation + `}}, "components": {"schemas": {` + strings.Join(schemas, ",") + `}}}`),

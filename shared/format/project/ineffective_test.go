@@ -81,7 +81,8 @@ func TestUsedKeywordsWithoutEffectAreReported(t *testing.T) {
 	const base = "#/components/schemas/Pet"
 	for name, test := range map[string]struct{ version, members, at, message string }{
 		"deepObject of a text": {
-			"3.1.0", described(`"style": "deepObject", "schema": {"type": "string"}`), parameter + "/style", "for objects and lists",
+			"3.1.0", described(`"style": "deepObject", "schema": {"type": "string"}`), parameter + "/style",
+			"for objects and lists",
 		},
 		"deepObject of a list": {
 			"3.1.0", described(`"style": "deepObject", "schema": {"type": "array", "items": {}}`), "", "",

@@ -248,7 +248,7 @@ func TestRequiredPropertiesAreArguments(t *testing.T) {
 }
 
 // TestReservedHeadersAreNoArguments checks which headers are left out of a tool: an optional header that the gateway
-// writes itself, with a warning, and the header in which a policy of the route expects the caller's key.
+// writes itself, with a warning, and the header from which a policy of the route reads the caller's key.
 func TestReservedHeadersAreNoArguments(t *testing.T) {
 	const parameters = `"parameters": [
 		{"name": "x-request-id", "in": "header", "schema": {"type": "string"}},

@@ -257,7 +257,7 @@ func (c *compiler) warnMisnamed() {
 // descriptionStart matches the member of an OpenAPI document that has its version, in JSON and YAML.
 var descriptionStart = lazy.Regexp(`(^|[{,\n])[ \t\r\n]*["']?(openapi|swagger)["']?[ \t\r\n]*:[ \t\r\n]*["']?[23]\.`)
 
-// descriptionStartBytes is the number of bytes at the start of a file in which warnUnreadDescriptions looks for
+// descriptionStartBytes is the number of bytes at the start of a file that warnUnreadDescriptions compares with
 // descriptionStart.
 const descriptionStartBytes = 4 << 10
 
@@ -266,14 +266,14 @@ const descriptionStartBytes = 4 << 10
 func (c *compiler) warnUnreadDescriptions() {
 	for name, content := range c.files {
 		_, isLoaded := c.loaded[name]
-		if isLoaded || !strings.HasPrefix(name, "config/") || !IsReferable(name) || isConfiguration(name) || isMisnamed(name) ||
-			!descriptionStart().Match(content[:min(len(content), descriptionStartBytes)]) {
+		if isLoaded || !strings.HasPrefix(name, "config/") || !IsReferable(name) || isConfiguration(name) ||
+			isMisnamed(name) || !descriptionStart().Match(content[:min(len(content), descriptionStartBytes)]) {
 			continue
 		}
 		extension := path.Ext(name)
 		stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(name), extension), ".oas")
-		c.warn(printable(name), "", "This OpenAPI description is not read, because of its name, and no reference leads to it. "+
-			"Rename it to %s, or remove it.", printable("config/"+stem+".oas"+extension))
+		c.warn(printable(name), "", "This OpenAPI description is not read, because of its name, and no reference leads to "+
+			"it. Rename it to %s, or remove it.", printable("config/"+stem+".oas"+extension))
 	}
 }
 

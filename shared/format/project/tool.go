@@ -178,7 +178,7 @@ func (b *offerBuilder) relativePointer(pointer string) string {
 var ignoredHeaders = []string{"accept", "content-type", "authorization"}
 
 // isCallersHeader reports whether a tool sends the caller's own header instead of an argument: one of ignoredHeaders, or
-// a header in which a policy of the route expects credentials.
+// a header from which a policy of the route reads credentials.
 func (b *offerBuilder) isCallersHeader(name string) bool {
 	return slices.Contains(ignoredHeaders, strings.ToLower(name)) ||
 		b.c.catalog != nil && slices.ContainsFunc(b.route.Inbound, func(policy string) bool {

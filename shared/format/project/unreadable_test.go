@@ -90,7 +90,8 @@ func TestUnreadDescriptionsAreReported(t *testing.T) {
 		{"config/notes.yaml", "about: openapi 3.1.0\n", ""},
 		{"docs/shop.yaml", "openapi: 3.1.0\n", ""},
 	} {
-		files := documentFiles(`"paths": {}, "components": {"schemas": {"A": {"$ref": "referred.json#/components/schemas/S"}}}`)
+		files := documentFiles(`"paths": {}, "components": {"schemas": {` +
+			`"A": {"$ref": "referred.json#/components/schemas/S"}}}`)
 		if tt.name != "config/referred.json" {
 			files = documentFiles(`"paths": {}`)
 		}

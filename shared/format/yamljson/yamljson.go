@@ -135,8 +135,8 @@ func aliasError(text []byte, name string) *Error {
 	return e
 }
 
-// tabError returns the *Error about a tab that indents a line: the first such line from the line from on, because the
-// library names the line in which the object begins.
+// tabError returns the *Error about a tab that indents a line. It looks for the first such line from the line from on,
+// because the library names the line where the object begins.
 func tabError(text []byte, from int) *Error {
 	e := &Error{Line: from, Text: "a tab indents this line: YAML allows only spaces there"}
 	line := 0

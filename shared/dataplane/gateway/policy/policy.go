@@ -160,7 +160,7 @@ func identifyingTypes() []string {
 // Identifies reports whether policies of a type identify the user of a request.
 func Identifies(policyType string) bool { return builtins()[policyType].implements != nil }
 
-// CredentialHeader returns the name of the header in which a policy expects the caller's credentials, or "". A policy
+// CredentialHeader returns the name of the header from which a policy reads the caller's credentials, or "". A policy
 // with invalid options has none.
 func CredentialHeader(p project.Policy) string {
 	if header := builtins()[p.Type].credentialHeader; header != nil {

@@ -92,7 +92,7 @@ func apiKeyImplements(scheme project.SecurityScheme, p project.Policy, earlier [
 	return false
 }
 
-// apiKeyHeader returns the name of the header in which an api-key-inbound policy expects the key.
+// apiKeyHeader returns the name of the header from which an api-key-inbound policy reads the key.
 func apiKeyHeader(p project.Policy) string {
 	o := defaultAPIKeyOptions()
 	if len(options.Read(p.Handler.Options, &o)) > 0 {
