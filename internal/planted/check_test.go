@@ -159,19 +159,19 @@ func TestCalls(t *testing.T) {
 
 func TestNothing(t *testing.T) {}
 
-func TestQuiet(t *testing.T) {
+func TestRapidIsConfigured(t *testing.T) {
 	if os.Getenv("RAPID_NOFAILFILE") != "true" || os.Getenv("RAPID_SHRINKTIME") != "0s" {
 		t.Error("the variables of rapid are not set, want RAPID_NOFAILFILE=true and RAPID_SHRINKTIME=0s")
 	}
 }
 
-func TestBrief(t *testing.T) {
+func TestSimulationsAreShort(t *testing.T) {
 	if os.Getenv("GATEWRIGHT_SIMULATIONS") != "0.1" {
 		t.Error("GATEWRIGHT_SIMULATIONS is not 0.1, want a tenth of the runs")
 	}
 }
 
-func TestHurried(t *testing.T) {
+func TestDefectIsNamed(t *testing.T) {
 	if os.Getenv("PLANTED_DEFECT") == "" {
 		t.Error("PLANTED_DEFECT is empty, want short waits")
 	}
@@ -214,8 +214,8 @@ func TestOnlyAGuardFailureCountsAsCaught(t *testing.T) {
 		},
 		{difference("has a guard that does not exist", "TestProduct", "a + b", "a - b"), "does not run"},
 		{difference("has a guard that is skipped", "TestSkipped", "a + b", "a - b"), "does not run"},
-		{difference("has a guard that fails if rapid writes to the tree", "TestQuiet", "a + b", "a - b"), "passes with it"},
-		{difference("has a guard that fails if simulations make all runs", "TestBrief", "a + b", "a - b"), ""},
+		{difference("has a guard that fails if rapid writes to the tree", "TestRapidIsConfigured", "a + b", "a - b"), "passes with it"},
+		{difference("has a guard that fails if simulations make all runs", "TestSimulationsAreShort", "a + b", "a - b"), ""},
 		{difference("says its name", "TestNothing", "a + b", "a - b"), "says its name"},
 		{difference("says what it would do", "TestNothing", "a + b", "a - b"), "Sums are wrong."},
 	}
@@ -247,9 +247,9 @@ func TestOnlyAGuardFailureCountsAsCaught(t *testing.T) {
 			{".", "TestSum/of one and two"},
 			{".", "TestCalls"},
 			{".", "TestSum"},
-			{".", "TestQuiet"},
-			{".", "TestBrief"},
-			{".", "TestHurried"},
+			{".", "TestRapidIsConfigured"},
+			{".", "TestSimulationsAreShort"},
+			{".", "TestDefectIsNamed"},
 		}
 		if _, err := b.CheckUnplanted(t.Context(), passing); err != nil {
 			t.Errorf("CheckUnplanted() = %v, want nil", err)
@@ -263,8 +263,8 @@ func TestOnlyAGuardFailureCountsAsCaught(t *testing.T) {
 	})
 }
 
-// TestDefectMustApplyExactlyOnce checks that Plant refuses a defect that does not apply, or applies twice, before anything is compiled.
-// TestDefectThatDoesNotCompileIsNoBinary covers the other errors.
+// TestDefectMustApplyExactlyOnce checks that Plant refuses a defect that does not apply, or applies twice, before anything
+// is compiled. TestDefectThatDoesNotCompileIsNoBinary covers the other errors.
 func TestDefectMustApplyExactlyOnce(t *testing.T) {
 	tree := module(t)
 	for name, find := range map[string]string{"nowhere": "a * b", "twice": "Sum"} {

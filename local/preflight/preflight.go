@@ -106,8 +106,8 @@ func checkComplete(ctx context.Context, dir *datadir.Dir, o Options, engine *emb
 		err = rootkey.CheckExisting(ctx, dir.Path(rootkey.Name), engine)
 	}
 	if err == nil {
-		// If the table is elsewhere, a store with notes about objects has no items. So objects prove a loss only
-		// if the store is completely empty.
+		// If the table is elsewhere, the store never has items: it only has notes about objects. Then objects prove a loss
+		// only if the store does not even have these notes.
 		err = checkNotEmptied(ctx, dir, engine, writtenAfterData(traces, o.Table || empty))
 	}
 	if err == nil && o.Objects {

@@ -21,6 +21,9 @@ import (
 // the job every minute, and the table's stream starts the operation that the job begins.
 const periodEndTimeout = 4 * time.Minute
 
+// periodEndAccount is the ID and the name of the account in testPeriodEnd.
+const periodEndAccount = "period-end-of-the-suite"
+
 // testPeriodEnd creates a subscription 40 days in the past, so that its first period has ended.
 // It then waits until the period is closed, which happens only if the schedule calls the job.
 func (s *suite) testPeriodEnd(ctx context.Context, table *store.Table) error {
@@ -28,12 +31,12 @@ func (s *suite) testPeriodEnd(ctx context.Context, table *store.Table) error {
 	pastClock := func() time.Time { return pastTime }
 	service := metering.Open(installation.Parts{Table: table, IDs: ids.NewSource(rand.Reader, pastClock), Now: pastClock})
 	owner := auth.Owner{
-		AccountID: abandoned, Account: abandoned,
-		Viewer: auth.Principal{AccountID: abandoned, Permissions: auth.Full()},
+		AccountID: periodEndAccount, Account: periodEndAccount,
+		Viewer: auth.Principal{AccountID: periodEndAccount, Permissions: auth.Full()},
 	}
 	withAudit := func(ctx context.Context, id string) context.Context {
 		return audit.WithRequest(ctx, &audit.Request{
-			AccountID: abandoned, Action: "metering-bucket.create", Time: pastTime,
+			AccountID: periodEndAccount, Action: "metering-bucket.create", Time: pastTime,
 			RequestID: id,
 		})
 	}

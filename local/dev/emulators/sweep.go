@@ -24,8 +24,7 @@ import (
 // sweepTimeout is the maximum time until the sweep, or the rollup, has done its work. Both are scheduled every minute.
 const sweepTimeout = 3 * time.Minute
 
-// abandoned is the name of a deployment that has a source and an artifact, but no items in the table. It is also the ID
-// of the account in testPeriodEnd.
+// abandoned is the name of a deployment that has a source and an artifact, but no items in the table.
 const abandoned = "abandoned-by-the-suite"
 
 // testSchedules waits until each schedule has done its work. LocalStack

@@ -11,10 +11,10 @@ import (
 
 // unitStore moves units between the table and an instance.
 type unitStore interface {
-	// acquire leases n more units for the request q. Then it activates held units, so that they can be spent: activated
-	// is their number, at most n+q.reserve. It returns the journal that records the
-	// units that are not activated. errExceedsLimit and errJournalClosed mean that nothing was
-	// done. After any other error, the units may have been taken, and must not be spent.
+	// acquire leases n more units for the request q. Then it activates some of the leased units: only activated units can
+	// be spent. activated is the number of units to activate, at most n+q.reserve. acquire returns the journal that records
+	// the other units. errExceedsLimit and errJournalClosed mean that nothing was done. After any other error, the units
+	// may have been leased, and must not be spent.
 	acquire(ctx context.Context, q request, n, activated int64) (*journal, error)
 	// refundAll adds units back to their records in the table, each once. The instance must not spend them any
 	// more. The result has the refunds that failed.

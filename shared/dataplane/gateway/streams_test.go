@@ -22,8 +22,9 @@ import (
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
-// newStreamServer starts an upstream whose paths and Upgrade requests are different kinds of streams, except /fast and
-// /ranges, whose responses end immediately. It counts its requests in received.
+// newStreamServer starts an upstream whose responses do not end. Each path has another kind of stream, and requests with
+// Upgrade get a WebSocket. Only the responses of /fast and /ranges end immediately. The server counts its requests in
+// received.
 func newStreamServer(t *testing.T, received *atomic.Int64) *httptest.Server {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		received.Add(1)

@@ -28,9 +28,9 @@ func (fx *fixture) checkList(
 		if err != nil {
 			t.Fatal(err)
 		}
-		actor := e.Actor.Sub == f.Actor || e.Actor.Email != nil && *e.Actor.Email == f.Actor
+		isActor := e.Actor.Sub == f.Actor || e.Actor.Email != nil && *e.Actor.Email == f.Actor
 		if !at.Before(f.From) && at.Before(f.To) && (f.Action == "" || f.Action == string(e.Action)) &&
-			(f.Actor == "" || actor) && (f.Success == nil || *f.Success == *e.Success) {
+			(f.Actor == "" || isActor) && (f.Success == nil || *f.Success == *e.Success) {
 			want = append(want, e.Timestamp+"#"+e.RequestID)
 		}
 	}

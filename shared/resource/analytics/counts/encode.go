@@ -289,8 +289,8 @@ func shrink(parts []shrinkable) bool {
 	return slices.ContainsFunc(order, func(i int) bool { return parts[i].halve() })
 }
 
-// packHour encodes the newest maxRecent of the calls of an hour, for one row. If the row would be too large, it drops
-// the oldest calls.
+// packHour encodes calls of one hour for one row: at most maxRecent, the newest ones. If the row would be too large, it
+// drops more of the oldest calls.
 func packHour(calls []RecentCall) ([]byte, error) {
 	calls = newest(calls, maxRecent)
 	for {
