@@ -34,11 +34,10 @@ type Include struct {
 	Keys, Managers, Invites bool
 	// Format is the format of the keys.
 	Format Format
-	// Fits, if not nil, can end a page of a list early. Each attempt to read a page calls Fits, which returns a new
-	// function fits. The attempt then calls fits with each consumer in order. The page ends before the first consumer for
-	// which fits returns false. fits must return true for the first consumer of a page. If Keys is true, each attempt
-	// calls Fits again after it has read the page, and calls this second fits with consumers that have their keys. An
-	// attempt can read some consumers after the end of the page.
+	// Fits, if not nil, can end a page of a list early. It returns a function that gets the consumers of the page in
+	// order, and returns false for the first consumer that no longer fits. It must return true for the first consumer of
+	// the page. List calls Fits more than once: for each attempt to read the page, and, if Keys is true, once more when
+	// the consumers have their keys.
 	Fits func() func(Consumer) bool
 }
 

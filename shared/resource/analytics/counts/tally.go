@@ -218,10 +218,10 @@ func mergeSketch(into, from *ddsketch.DDSketch) {
 	}
 }
 
-// quantile returns a latency in milliseconds: the smallest one for which at least the share q of all latencies are as
-// long or shorter. It returns 0 if nothing was measured. It does not pass q to the sketch, because the sketch returns
-// the lower sample if q is between two samples. For example, the 95th percentile of two requests would be the faster
-// request.
+// quantile returns the q-quantile of the latencies in milliseconds: at least the share q of all latencies are at most as
+// long. It returns 0 if nothing was measured. If q is between two samples, the result is the greater one: the 95th
+// percentile of two requests is the slower request. The sketch itself would return the lower sample, so quantile does
+// not pass q to it.
 func quantile(s *ddsketch.DDSketch, q float64) float64 {
 	n := s.GetCount()
 	if n == 0 {
