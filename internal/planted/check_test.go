@@ -214,7 +214,10 @@ func TestOnlyAGuardFailureCountsAsCaught(t *testing.T) {
 		},
 		{difference("has a guard that does not exist", "TestProduct", "a + b", "a - b"), "does not run"},
 		{difference("has a guard that is skipped", "TestSkipped", "a + b", "a - b"), "does not run"},
-		{difference("has a guard that fails if rapid writes to the tree", "TestRapidIsConfigured", "a + b", "a - b"), "passes with it"},
+		{
+			difference("has a guard that fails if rapid writes to the tree", "TestRapidIsConfigured", "a + b", "a - b"),
+			"passes with it",
+		},
 		{difference("has a guard that fails if simulations make all runs", "TestSimulationsAreShort", "a + b", "a - b"), ""},
 		{difference("says its name", "TestNothing", "a + b", "a - b"), "says its name"},
 		{difference("says what it would do", "TestNothing", "a + b", "a - b"), "Sums are wrong."},

@@ -11,9 +11,9 @@ import (
 // Claim is an operation whose first lease belongs to the process that begins the operation. Workers do
 // not run the operation before that process releases it or the lease expires. A Claim has two uses.
 //
-// To respond to a request with the result: put Create into the request's commit, then call Run.
+// To respond to a request with the result: put Begin into the request's commit, then call Run.
 //
-// To undo work that may stop halfway: the definition describes how to undo the work. Put Create
+// To undo work that may stop halfway: the definition describes how to undo the work. Put Begin
 // into the first commit of the work, and Succeed, which ends the operation, into its last commit.
 // The work can have any number of commits in between. If the process dies or the lease expires before
 // the last commit, a worker runs the operation. Once the worker has begun, the last commit cannot succeed.
@@ -66,7 +66,7 @@ func (c *Claim) Succeed() store.Write {
 }
 
 // Run advances the operation as Engine.Run does, but does not read the
-// record first. Call it only after the commit with Create has succeeded.
+// record first. Call it only after the commit with Begin has succeeded.
 func (c *Claim) Run(ctx context.Context) (Record, error) {
 	if c.err != nil {
 		return Record{}, c.err
