@@ -30,7 +30,7 @@ func (b *Builder) bindBuckets(
 			continue
 		}
 		ref := keys.BucketLocator{Owner: in.Deployer(), Bucket: bucket}
-		problem := project.Problem{File: p.Source.File, Path: p.Source.Pointer + "/handler" + optionPointer}
+		problem := project.Problem{File: p.Source.File, Path: p.HandlerPointer() + optionPointer}
 		if bucket == "" {
 			ref.Viewer = auth.Principal{Permissions: auth.Full()}
 			ref.Bucket = keys.DefaultBucket(in.Project, in.Kind)

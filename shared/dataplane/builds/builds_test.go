@@ -76,6 +76,8 @@ func (lenientCatalog) WarnDescribed(project.Policy, *project.RequestDescription,
 
 func (lenientCatalog) Validates(string) (request, responses bool) { return false, false }
 
+func (lenientCatalog) PolicyModule(string) string { return "$import(@gatewright/runtime)" }
+
 func (lenientCatalog) CredentialHeader(project.Policy) string { return "" }
 
 func (lenientCatalog) IsReservedHeader(string) bool { return false }

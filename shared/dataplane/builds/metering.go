@@ -43,7 +43,7 @@ func (b *Builder) findMeteringBuckets(
 		switch {
 		case fault.Is(err, fault.NotFound):
 			problems = append(problems, project.Problem{
-				File: p.Source.File, Path: p.Source.Pointer + "/handler" + optionPointer,
+				File: p.Source.File, Path: p.HandlerPointer() + optionPointer,
 				Message: fmt.Sprintf("The account has no metering bucket %q. Make one, or write the id of one that there is.",
 					project.RedactVariables(bucketID, variables)),
 			})

@@ -37,6 +37,9 @@ func (Catalog) WarnDescribed(p project.Policy, request *project.RequestDescripti
 	return policy.WarnDescribed(p, request, responses)
 }
 
+// PolicyModule returns the module of policies of a type, or "" for an unknown type.
+func (Catalog) PolicyModule(policyType string) string { return policy.ModuleOf(policyType) }
+
 // CredentialHeader returns the name of the header from which a policy reads the caller's credentials, or "".
 func (Catalog) CredentialHeader(p project.Policy) string { return policy.CredentialHeader(p) }
 

@@ -123,6 +123,36 @@ func policyOptions() []namedOptions {
 	}
 }
 
+func transformOptions() []namedOptions {
+	return []namedOptions{
+		{"set-headers-inbound", `{"headers":[{"name":"X-User","value":"${request.user.sub}"}]}`},
+		{"set-headers-inbound", `{"headers":[]}`},
+		{"set-headers-inbound", `{"headers":{"X-User":"a"},"header":1}`},
+		{
+			"set-headers-inbound", `{"headers":[{"name":"Via","value":"a"},{"name":"a b","value":"${env.A}"},{"name":"X",` +
+				`"value":"${x}${y"},{"name":"x","value":"a\nb"},{"value":"a"},{"name":"Y","value":""}]}`,
+		},
+		{
+			"set-headers-outbound", `{"headers":[{"name":"Content-Length","value":"1"},{"name":"Via","value":"a",` +
+				`"keepExisting":1}]}`,
+		},
+		{"remove-headers-inbound", `{"headers":["X-Debug","Host","x-debug",""]}`},
+		{"remove-headers-outbound", `{"headers":["Server","Transfer-Encoding"]}`},
+		{"rename-headers-inbound", `{"headers":[{"from":"X-A","to":"x-a"},{"from":"X-A","to":"Host"},{"from":"X-B"}]}`},
+		{"rename-headers-outbound", `{"headers":[{"from":"X-A","to":"X-B"}]}`},
+		{"set-query-params-inbound", `{"params":[{"name":"a","value":"${query.b}"},{"name":"a","value":"b"}]}`},
+		{"remove-query-params-inbound", `{"params":[]}`},
+		{"rename-query-params-inbound", `{"params":[{"from":"a","to":"a"},{"from":"a","to":"b"}]}`},
+		{"set-status-outbound", `{"status":"404"}`},
+		{"set-status-outbound", `{"status":101}`},
+		{"request-size-limit-inbound", `{"maxBytes":1048576}`},
+		{"request-size-limit-inbound", `{"maxBytes":-1}`},
+		{"ip-restriction-inbound", `{"allow":["192.0.2.0/24","2001:db8::1, 198.51.100.7"],"deny":["::ffff:192.0.2.1"]}`},
+		{"ip-restriction-inbound", `{}`},
+		{"ip-restriction-inbound", `{"allow":["192.0.2.7/24","office",""],"deny":["fe80::1%eth0","192.0.2.0/33"]}`},
+	}
+}
+
 func graphQLOptions() []namedOptions {
 	return []namedOptions{
 		{"graphql-complexity-limit-inbound", `{"maxDepth":0,"maxComplexity":"100"}`},
@@ -162,8 +192,8 @@ func graphQLOptions() []namedOptions {
 // TestOptionErrorsSayWhatToDo checks the texts that users read when a build fails because of options.
 func TestOptionErrorsSayWhatToDo(t *testing.T) {
 	var out strings.Builder
-	for _, test := range slices.Concat(handlerOptions(), policyOptions(), graphQLOptions(),
-		[]namedOptions{{"moon-phase-inbound", `{}`}}) {
+	for _, test := range slices.Concat(handlerOptions(), policyOptions(), transformOptions(), graphQLOptions(),
+		[]namedOptions{{"moon-phase-inbound", `{}`}, {"set-header-inbound", `{}`}}) {
 		c := project.Component{
 			Export: test.name, Module: "$import(@gatewright/runtime)",
 			Options: json.RawMessage(test.options),

@@ -140,6 +140,16 @@ type Policy struct {
 	Handler Component `json:"handler"`
 	// Source is the place that declares the policy, for errors. Artifacts of earlier releases have none.
 	Source Source `json:"source,omitzero"`
+	// WithoutHandler is set if the file has the options directly in the policy, and not in its handler.
+	WithoutHandler bool `json:"withoutHandler,omitempty"`
+}
+
+// HandlerPointer returns the JSON pointer of the object in the file that has the options of the policy.
+func (p Policy) HandlerPointer() string {
+	if p.WithoutHandler {
+		return p.Source.Pointer
+	}
+	return p.Source.Pointer + "/handler"
 }
 
 // KeyBucket identifies a key bucket permanently: a later bucket with the same name has a different ID.
@@ -203,6 +213,9 @@ type Catalog interface {
 	// Validates reports whether policies of a type validate requests, and whether they validate responses. Such policies
 	// need the description of the route's requests or responses.
 	Validates(policyType string) (request, responses bool)
+	// PolicyModule returns the module of policies of a type, or "" for an unknown type. A policy without a handler has this
+	// module.
+	PolicyModule(policyType string) string
 	// CredentialHeader returns the name of the header from which a policy reads the caller's credentials, or "". A policy
 	// with invalid options has none.
 	CredentialHeader(Policy) string

@@ -298,6 +298,8 @@ func (countingCatalog) WarnDescribed(project.Policy, *project.RequestDescription
 
 func (countingCatalog) Validates(string) (request, responses bool) { return false, false }
 
+func (countingCatalog) PolicyModule(string) string { return "$import(@gatewright/runtime)" }
+
 func (countingCatalog) CredentialHeader(project.Policy) string { return "" }
 
 func (countingCatalog) IsReservedHeader(string) bool { return false }

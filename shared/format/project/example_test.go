@@ -52,6 +52,8 @@ func (lenient) WarnDescribed(project.Policy, *project.RequestDescription, projec
 
 func (lenient) Validates(string) (request, responses bool) { return false, false }
 
+func (lenient) PolicyModule(string) string { return "$import(@gatewright/runtime)" }
+
 func (lenient) CredentialHeader(project.Policy) string { return "" }
 
 func (lenient) IsReservedHeader(string) bool { return false }

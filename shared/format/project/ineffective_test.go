@@ -59,6 +59,8 @@ type validating struct{ lenient }
 // Validates implements project.Catalog.
 func (validating) Validates(string) (request, responses bool) { return true, false }
 
+func (validating) PolicyModule(string) string { return "$import(@gatewright/runtime)" }
+
 func (validating) CredentialHeader(project.Policy) string { return "" }
 
 func (validating) IsReservedHeader(string) bool { return false }

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"net/textproto"
 	"net/url"
 	"strconv"
@@ -39,9 +40,11 @@ func (c *compiler) readPolicies() {
 }
 
 // inPolicyOptions reports whether readPolicies need not look for forbidden $env at a place in policies.json. It returns
-// true for /policies/N/handler/options, and for /corsPolicies/N, which readCORS checks.
+// true for the options of a policy, and for /corsPolicies/N, which readCORS checks.
 func inPolicyOptions(at []string) bool {
 	switch {
+	case len(at) == 3 && at[0] == "policies":
+		return at[2] == "options"
 	case len(at) == 4 && at[0] == "policies":
 		return at[2] == "handler" && at[3] == "options"
 	case len(at) == 2:
@@ -60,13 +63,21 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 		return
 	}
 	c.policies[name] = &policyUse{at: at, policyType: policyType}
-	handler, ok := object["handler"].(map[string]any)
-	if !valid || !ok {
+	if !valid {
 		return
 	}
-	component, res, ok := c.readComponent(policiesFile, at+"/handler", handler)
-	policy := Policy{Name: name, Type: policyType, Source: Source{policiesFile, at}, Handler: component}
-	if !ok {
+	policy := Policy{Name: name, Type: policyType, Source: Source{policiesFile, at}}
+	handler, hasHandler := object["handler"].(map[string]any)
+	if !hasHandler {
+		policy.WithoutHandler = true
+		// CheckPolicy reports an unknown type, which has no module.
+		handler = map[string]any{"module": cmp.Or(c.catalog.PolicyModule(policyType), "$import(@gatewright/runtime)")}
+		if options, has := object["options"]; has {
+			handler["options"] = options
+		}
+	}
+	component, res, ok := c.readComponent(policiesFile, policy.HandlerPointer(), handler)
+	if policy.Handler = component; !ok {
 		return
 	}
 	var policyProblems, handlerProblems []Problem
@@ -77,7 +88,7 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 			policyProblems = append(policyProblems, p)
 		}
 	}
-	c.reportProblems(policiesFile, at+"/handler", res, handlerProblems)
+	c.reportProblems(policiesFile, policy.HandlerPointer(), res, handlerProblems)
 	c.reportProblems(policiesFile, at, resolution{}, policyProblems)
 	if c.addSize(policiesFile, at, len(name)+len(policyType)+len(component.Options)+routeOverhead) {
 		c.artifact.Policies[name] = policy

@@ -73,6 +73,8 @@ func (catalog) Validates(policyType string) (request, responses bool) {
 	return policyType == "check-inbound", policyType == "check-outbound"
 }
 
+func (catalog) PolicyModule(string) string { return "$import(@gatewright/runtime)" }
+
 // CredentialHeader reports that policies of the type api-key-inbound expect the key in X-Key.
 func (catalog) CredentialHeader(p project.Policy) string {
 	if p.Type == "api-key-inbound" {

@@ -337,3 +337,23 @@ func encodeURIComponent(text string) string {
 	}
 	return b.String()
 }
+
+// Value returns the text with the values of an exchange. A value that the request does not have is empty. The text must
+// not use variables (Variables): nothing would replace them.
+func (t *Text) Value(x *pipeline.Exchange) string {
+	if len(t.parts) == 1 && t.parts[0].value == nil {
+		return t.parts[0].literal
+	}
+	var b strings.Builder
+	for _, p := range t.parts {
+		switch {
+		case p.value == nil:
+			b.WriteString(p.literal)
+		case p.value.encoded:
+			b.WriteString(encodeURIComponent(p.value.resolve(x)))
+		default:
+			b.WriteString(p.value.resolve(x))
+		}
+	}
+	return b.String()
+}

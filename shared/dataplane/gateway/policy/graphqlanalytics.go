@@ -34,6 +34,11 @@ type analyticsOptions struct {
 	MaxScanBytes            int64                      `json:"maxScanBytes" minimum:"1" maximum:"5242880"`
 }
 
+// defaultAnalyticsOptions returns the values of options that a project does not set.
+func defaultAnalyticsOptions() analyticsOptions {
+	return analyticsOptions{DefaultErrorClass: "resolver", MaxScanBytes: 128 << 10}
+}
+
 // maxClassifiedCodes limits the number of error codes that a project classifies.
 const maxClassifiedCodes = 500
 
@@ -82,7 +87,7 @@ var (
 )
 
 func newAnalytics(_ string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
-	o := analyticsOptions{DefaultErrorClass: "resolver", MaxScanBytes: 128 << 10}
+	o := defaultAnalyticsOptions()
 	problems := options.Read(raw, &o)
 	p := &graphQLAnalytics{
 		classes: map[string]analytics.Class{}, defaultClass: classNames[o.DefaultErrorClass],

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/gatewright/gatewright/shared/base/spelling"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/format/graphql"
 	"github.com/gatewright/gatewright/shared/format/project"
@@ -82,6 +83,8 @@ const (
 type kind struct {
 	direction Direction
 	module    string
+	// defaults is the struct of the options, with the values of options that a project does not set.
+	defaults any
 	// implements is set for policies that identify the user of a request. It reports whether the policy p, which lets no
 	// anonymous requests through, implements a security scheme. earlier are the inbound policies of the route before p.
 	implements func(scheme project.SecurityScheme, p project.Policy, earlier []project.Policy) bool
@@ -98,25 +101,76 @@ type kind struct {
 func builtins() map[string]kind {
 	return map[string]kind{
 		apiKeyType: {
-			direction: Inbound, module: RuntimeModule, implements: apiKeyImplements, credentialHeader: apiKeyHeader,
-			provision: newAPIKey,
+			direction: Inbound, module: RuntimeModule, defaults: defaultAPIKeyOptions(), implements: apiKeyImplements,
+			credentialHeader: apiKeyHeader, provision: newAPIKey,
 		},
-		mtlsType:          {direction: Inbound, module: RuntimeModule, implements: mtlsImplements, provision: newMTLS},
-		quotaType:         {direction: Inbound, module: RuntimeModule, provision: newQuota},
-		rateLimitType:     {direction: Inbound, module: RuntimeModule, provision: newRateLimit},
-		queryParamType:    {direction: Inbound, module: RuntimeModule, provision: newQueryParam},
-		complexityType:    {direction: Inbound, module: GraphQLModule, provision: newComplexityLimit},
-		introspectionType: {direction: Inbound, module: GraphQLModule, provision: newDisableIntrospection},
-		filterType:        {direction: Outbound, module: GraphQLModule, provision: newIntrospectionFilter},
-		analyticsType:     {direction: Outbound, module: GraphQLModule, provision: newAnalytics},
-
+		mtlsType: {
+			direction: Inbound, module: RuntimeModule, defaults: mtlsOptions{}, implements: mtlsImplements, provision: newMTLS,
+		},
+		quotaType: {
+			direction: Inbound, module: RuntimeModule, defaults: defaultQuotaOptions(), provision: newQuota,
+		},
+		rateLimitType: {
+			direction: Inbound, module: RuntimeModule, defaults: defaultRateLimitOptions(), provision: newRateLimit,
+		},
+		queryParamType: {
+			direction: Inbound, module: RuntimeModule, defaults: defaultQueryParamOptions(), provision: newQueryParam,
+		},
+		setQueryType: {
+			direction: Inbound, module: RuntimeModule, defaults: setQueryOptions{}, provision: newSetQuery,
+		},
+		removeQueryType: {
+			direction: Inbound, module: RuntimeModule, defaults: removeQueryOptions{}, provision: newRemoveQuery,
+		},
+		renameQueryType: {
+			direction: Inbound, module: RuntimeModule, defaults: renameQueryOptions{}, provision: newRenameQuery,
+		},
+		setHeadersInType:     headerKind(Inbound, setHeadersOptions{}, newSetHeaders),
+		setHeadersOutType:    headerKind(Outbound, setHeadersOptions{}, newSetHeaders),
+		removeHeadersInType:  headerKind(Inbound, removeHeadersOptions{}, newRemoveHeaders),
+		removeHeadersOutType: headerKind(Outbound, removeHeadersOptions{}, newRemoveHeaders),
+		renameHeadersInType:  headerKind(Inbound, renameHeadersOptions{}, newRenameHeaders),
+		renameHeadersOutType: headerKind(Outbound, renameHeadersOptions{}, newRenameHeaders),
+		setStatusType: {
+			direction: Outbound, module: RuntimeModule, defaults: setStatusOptions{}, provision: newSetStatus,
+		},
+		sizeLimitType: {
+			direction: Inbound, module: RuntimeModule, defaults: sizeLimitOptions{}, provision: newSizeLimit,
+		},
+		ipRestrictionType: {
+			direction: Inbound, module: RuntimeModule, defaults: ipRestrictionOptions{}, provision: newIPRestriction,
+		},
+		complexityType: {
+			direction: Inbound, module: GraphQLModule, defaults: complexityOptions{}, provision: newComplexityLimit,
+		},
+		introspectionType: {
+			direction: Inbound, module: GraphQLModule, defaults: introspectionOptions{}, provision: newDisableIntrospection,
+		},
+		filterType: {
+			direction: Outbound, module: GraphQLModule, defaults: filterOptions{}, provision: newIntrospectionFilter,
+		},
+		analyticsType: {
+			direction: Outbound, module: GraphQLModule, defaults: defaultAnalyticsOptions(), provision: newAnalytics,
+		},
 		requestValidationType: {
-			direction: Inbound, module: RuntimeModule, validates: true, provision: newRequestValidation,
+			direction: Inbound, module: RuntimeModule, defaults: defaultRequestValidation(), validates: true,
+			provision: newRequestValidation,
 		},
 		responseValidationType: {
-			direction: Outbound, module: RuntimeModule, validates: true, provision: newResponseValidation,
+			direction: Outbound, module: RuntimeModule, defaults: defaultResponseValidation(), validates: true,
+			provision: newResponseValidation,
 		},
 	}
+}
+
+// unknownType returns the message about a type that does not exist.
+func unknownType(policyType string) string {
+	const lettersPerTypo = 4
+	all := slices.Sorted(maps.Keys(builtins()))
+	if nearest, ok := spelling.Nearest(policyType, all, min(len(policyType), 64)/lettersPerTypo); ok {
+		return fmt.Sprintf("There is no policy type of this name: %s", spelling.DidYouMean(nearest))
+	}
+	return "Use one of the policy types that exist: " + strings.Join(all, ", ") + "."
 }
 
 // Check returns the problems of a policy's declaration, before variables are
@@ -199,11 +253,7 @@ func Provision(p project.Policy, s Setup) (Provisioned, []project.Problem) { ret
 func provision(p project.Policy, s *Setup) (Provisioned, []project.Problem) {
 	k, known := builtins()[p.Type]
 	if !known {
-		return Provisioned{}, []project.Problem{{
-			Path: "/policyType",
-			Message: fmt.Sprintf("Use one of the policy types that exist: %s.",
-				strings.Join(slices.Sorted(maps.Keys(builtins())), ", ")),
-		}}
+		return Provisioned{}, []project.Problem{{Path: "/policyType", Message: unknownType(p.Type)}}
 	}
 	var problems []project.Problem
 	if p.Handler.Module != k.module {

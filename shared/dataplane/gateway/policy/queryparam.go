@@ -23,6 +23,9 @@ type queryParamOptions struct {
 	RemoveFromURL bool   `json:"removeFromUrl"`
 }
 
+// defaultQueryParamOptions returns the values of options that a project does not set.
+func defaultQueryParamOptions() queryParamOptions { return queryParamOptions{RemoveFromURL: true} }
+
 const queryParamType = "query-param-to-header-inbound"
 
 // placeholder is replaced with the parameter's value.
@@ -38,7 +41,7 @@ type queryParam struct {
 var _ pipeline.Inbound = (*queryParam)(nil)
 
 func newQueryParam(_ string, raw json.RawMessage, _ *Setup) (Provisioned, []project.Problem) {
-	o := queryParamOptions{RemoveFromURL: true}
+	o := defaultQueryParamOptions()
 	problems := options.Read(raw, &o)
 	header := http.CanonicalHeaderKey(o.HeaderName)
 	if text := upstream.CheckFieldName(header); header != "" && text != "" { // a missing header is already reported

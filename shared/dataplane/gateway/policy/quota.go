@@ -49,6 +49,14 @@ type quotaOptions struct {
 	IdempotencyKeys bool                       `json:"idempotencyKeys"`
 }
 
+// defaultQuotaOptions returns the values of options that a project does not set.
+func defaultQuotaOptions() quotaOptions {
+	return quotaOptions{
+		AllowedStatuses: []string{"active", "incomplete", "trialing"}, OnError: "closed",
+		HeaderMode: "retry-after", IdempotencyKeys: true,
+	}
+}
+
 // customerKeyOptions says where the customer's key is, if it is not the user's Sub.
 // The key can't come from a header, because clients could send any customer's key.
 type customerKeyOptions struct {
@@ -137,10 +145,7 @@ func MeteringBucketOption(p project.Policy) (bucketID, pointer string, ok bool) 
 }
 
 func newQuota(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
-	o := quotaOptions{
-		AllowedStatuses: []string{"active", "incomplete", "trialing"}, OnError: "closed",
-		HeaderMode: "retry-after", IdempotencyKeys: true,
-	}
+	o := defaultQuotaOptions()
 	problems := options.Read(raw, &o)
 	if o.BucketID != "" && (!strings.HasPrefix(o.BucketID, "mtr_") || len(o.BucketID) > maxBucketIDBytes) {
 		problems = append(problems,

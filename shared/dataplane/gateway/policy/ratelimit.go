@@ -52,6 +52,11 @@ type rateLimitOptions struct {
 	Identifier        json.RawMessage `json:"identifier"`
 }
 
+// defaultRateLimitOptions returns the values of options that a project does not set.
+func defaultRateLimitOptions() rateLimitOptions {
+	return rateLimitOptions{HeaderMode: "retry-after", Mode: "strict"}
+}
+
 // rateLimit refuses requests that exceed a limit.
 type rateLimit struct {
 	prefix         string // prefix of the names of the policy's allowances
@@ -78,7 +83,7 @@ func limitsUsers(raw json.RawMessage) bool {
 }
 
 func newRateLimit(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
-	o := rateLimitOptions{HeaderMode: "retry-after", Mode: "strict"}
+	o := defaultRateLimitOptions()
 	problems := options.Read(raw, &o)
 	if o.By == "function" {
 		problems = append(problems, options.Problem("/rateLimitBy",

@@ -33,6 +33,11 @@ type responseValidationOptions struct {
 	SampleRate float64 `json:"sampleRate" minimum:"0" maximum:"1"`
 }
 
+// defaultResponseValidation returns the values of options that a project does not set.
+func defaultResponseValidation() responseValidationOptions {
+	return responseValidationOptions{Mode: actionLog, SampleRate: 1}
+}
+
 // maxValidatedResponse is the maximum size of the body of a validated response, before and after it is decompressed.
 const maxValidatedResponse = 1 << 20
 
@@ -51,7 +56,7 @@ var (
 )
 
 func newResponseValidation(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem) {
-	o := responseValidationOptions{Mode: actionLog, SampleRate: 1}
+	o := defaultResponseValidation()
 	problems := options.Read(raw, &o)
 	if len(problems) == 0 && o.SampleRate == 0 {
 		problems = append(problems, options.Problem("/sampleRate", "With 0, this policy checks nothing. Write a number "+

@@ -58,6 +58,21 @@ func CheckFieldName(name string) string {
 	return ""
 }
 
+// CheckResponseFieldName checks the name of a response field that a project sets, removes or renames. It returns a text
+// that says what to correct, "" for a valid name.
+func CheckResponseFieldName(name string) string {
+	switch folded := foldName(name); {
+	case !httpguts.ValidHeaderFieldName(name):
+		return "Write the name of a header: letters, digits and hyphens."
+	case isHopByHop(folded), folded == "Content-Length", folded == "X-Request-Id", folded == "Alt-Svc":
+		return "Choose another header: this one belongs to the connection, or is written by the gateway."
+	}
+	return ""
+}
+
+// RemoveSession removes response fields that set the cookie of the API's sessions.
+func RemoveSession(h http.Header) { removeSession(h) }
+
 // SameField reports whether upstreams can confuse two names.
 func SameField(a, b string) bool { return foldName(a) == foldName(b) }
 
