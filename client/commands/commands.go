@@ -131,9 +131,9 @@ func (a *App) root(includeOperations bool, include func(name string) bool) *cobr
 		&cobra.Group{ID: groupResources, Title: "Resources:"},
 		&cobra.Group{ID: groupFiles, Title: "Resources in files:"}, &cobra.Group{ID: groupAPI, Title: "The management API:"},
 		&cobra.Group{ID: groupProfiles, Title: "Installations and keys:"})
-	root.AddCommand(a.initCommand(), a.validateCommand(), a.devCommand(), a.deployCommand(), a.deploymentCommand(),
-		a.apiCommand(includeOperations),
-		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.profileCommand(), a.completionCommand())
+	root.AddCommand(a.initCommand(), a.validateCommand(), a.schemaCommand(), a.devCommand(), a.deployCommand(),
+		a.deploymentCommand(), a.apiCommand(includeOperations), a.whoamiCommand(), a.loginCommand(), a.logoutCommand(),
+		a.profileCommand(), a.completionCommand())
 	root.AddCommand(a.filesCommands()...)
 	a.addResources(root, include)
 	a.addMan(root)

@@ -68,3 +68,6 @@ func Verify(a *project.Artifact) []project.Problem {
 		compileDescriptions: true,
 	}).problems
 }
+
+// PoliciesSchema returns the JSON Schema of config/policies.json, with the options of all policies.
+func PoliciesSchema() map[string]any { return policy.Schema() }

@@ -41,44 +41,55 @@ func TestRequestsAreTransformed(t *testing.T) {
 	}{
 		"a header is replaced": {
 			"set-headers-inbound", `{"headers": [{"name": "x-tenant", "value": "other"}]}`, "",
-			[]string{"\nX-Tenant: other\n"}, []string{"acme"},
+			[]string{"\nX-Tenant: other\n"},
+			[]string{"acme"},
 		},
 		"an existing header is kept": {
 			"set-headers-inbound", `{"headers": [{"name": "X-Tenant", "value": "other", "keepExisting": true},
 				{"name": "X-New", "value": "n", "keepExisting": true}]}`, "",
-			[]string{"\nX-Tenant: acme\n", "\nX-New: n\n"}, []string{"other"},
+			[]string{"\nX-Tenant: acme\n", "\nX-New: n\n"},
+			[]string{"other"},
 		},
 		"values of the request": {
-			"set-headers-inbound", `{"headers": [{"name": "X-Id", "value": "${params.id}-${query.q}-${headers.accept}"}]}`, "?q=a%20b",
-			[]string{"\nX-Id: 7-a b-text/html\n"}, nil,
+			"set-headers-inbound", `{"headers": [{"name": "X-Id", "value": "${params.id}-${query.q}-${headers.accept}"}]}`,
+			"?q=a%20b",
+			[]string{"\nX-Id: 7-a b-text/html\n"},
+			nil,
 		},
 		"a value that the request lacks removes what the client has sent": {
 			"set-headers-inbound", `{"headers": [{"name": "X-Tenant", "value": "${request.user.sub}"}]}`, "", nil,
 			[]string{"X-Tenant"},
 		},
 		"headers are removed": {
-			"remove-headers-inbound", `{"headers": ["x-debug", "X-None"]}`, "", []string{"\nX-Tenant: acme\n"},
+			"remove-headers-inbound", `{"headers": ["x-debug", "X-None"]}`, "",
+			[]string{"\nX-Tenant: acme\n"},
 			[]string{"X-Debug"},
 		},
 		"a header is renamed": {
 			"rename-headers-inbound", `{"headers": [{"from": "X-Tenant", "to": "X-Debug"}, {"from": "X-None", "to": "Accept"}]}`,
-			"", []string{"\nX-Debug: acme\n", "\nAccept: text/html\n"}, []string{"X-Tenant", "X-Debug: 1"},
+			"",
+			[]string{"\nX-Debug: acme\n", "\nAccept: text/html\n"},
+			[]string{"X-Tenant", "X-Debug: 1"},
 		},
 		"parameters are set": {
 			"set-query-params-inbound", `{"params": [{"name": "a", "value": "${params.id}&b"}, {"name": "c", "value": "d",
 				"keepExisting": true}, {"name": "e f", "value": "${query.none}"}]}`, "?c=1&a=2&x=%20&e+f=3&a=4",
-			[]string{"GET /x/7?c=1&x=%20&a=7%26b HTTP/1.1"}, nil,
+			[]string{"GET /x/7?c=1&x=%20&a=7%26b HTTP/1.1"},
+			nil,
 		},
 		"a first parameter": {
 			"set-query-params-inbound", `{"params": [{"name": "a", "value": "b"}]}`, "", []string{"GET /x/7?a=b HTTP/1.1"}, nil,
 		},
 		"parameters are removed": {
 			"remove-query-params-inbound", `{"params": ["a", "b c"]}`, "?a=1&%61=2&b+c&A=3&d",
-			[]string{"GET /x/7?A=3&d HTTP/1.1"}, nil,
+			[]string{"GET /x/7?A=3&d HTTP/1.1"},
+			nil,
 		},
 		"parameters are renamed": {
 			"rename-query-params-inbound", `{"params": [{"from": "a", "to": "b c"}, {"from": "none", "to": "d"}]}`,
-			"?a=%31&b+c=2&a&d=4", []string{"GET /x/7?b+c=%31&b+c&d=4 HTTP/1.1"}, nil,
+			"?a=%31&b+c=2&a&d=4",
+			[]string{"GET /x/7?b+c=%31&b+c&d=4 HTTP/1.1"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,18 +130,21 @@ func TestResponsesAreTransformed(t *testing.T) {
 		"a header is set": {
 			"set-headers-outbound", `{"headers": [{"name": "cache-control", "value": "no-store"}, {"name": "X-Id",
 				"value": "${params.id}"}, {"name": "X-Powered-By", "value": "new", "keepExisting": true}]}`, 201,
-			map[string]string{"Cache-Control": "no-store", "X-Id": "7", "X-Powered-By": "old"}, "done",
+			map[string]string{"Cache-Control": "no-store", "X-Id": "7", "X-Powered-By": "old"},
+			"done",
 		},
 		"the cookie of sessions is not set": {
 			"set-headers-outbound", `{"headers": [{"name": "Set-Cookie", "value": "__Host-gatewright-session=1; Path=/"}]}`, 201,
-			map[string]string{"Set-Cookie": ""}, "done",
+			map[string]string{"Set-Cookie": ""},
+			"done",
 		},
 		"a header is removed": {
 			"remove-headers-outbound", `{"headers": ["x-powered-by"]}`, 201, map[string]string{"X-Powered-By": ""}, "done",
 		},
 		"a header is renamed": {
 			"rename-headers-outbound", `{"headers": [{"from": "x-powered-by", "to": "X-Server"}]}`, 201,
-			map[string]string{"X-Powered-By": "", "X-Server": "old"}, "done",
+			map[string]string{"X-Powered-By": "", "X-Server": "old"},
+			"done",
 		},
 		"the status is replaced": {
 			"set-status-outbound", `{"status": 418}`, 418, map[string]string{"Content-Type": "text/plain"}, "done",
@@ -223,10 +237,10 @@ func TestAddressesAreRestricted(t *testing.T) {
 func TestPolicyWithoutHandler(t *testing.T) {
 	files := func(options string) project.Files {
 		return project.Files{
-			"config/routes.oas.json": []byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/x": {"get": {
-				"responses": {"200": {"description": "d"}}, "x-gateway-route": {"policies": {"outbound": ["p"]}, "handler": {
-				"export": "urlForwardHandler", "module": "$import(@gatewright/runtime)",
-				"options": {"baseUrl": "https://up.test"}}}}}}}`),
+			"config/routes.oas.json": []byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {
+				"/x": {"get": {"responses": {"200": {"description": "d"}}, "x-gateway-route": {
+				"policies": {"outbound": ["p"]}, "handler": {"export": "urlForwardHandler",
+				"module": "$import(@gatewright/runtime)", "options": {"baseUrl": "https://up.test"}}}}}}}`),
 			"config/policies.json": []byte(`{"policies": [{"name": "p", "policyType": "set-status-outbound", "options": ` +
 				options + `}]}`),
 		}

@@ -43,8 +43,9 @@ type description struct {
 
 // These descriptions are the same for several types.
 const (
-	headerName     = "the name of the header"
-	valueText      = "the value. It can contain values of the request, such as `${request.user.sub}` or `${headers.accept}`"
+	headerName = "the name of the header"
+	valueText  = "the value. It can contain values of the request, such as `${request.user.sub}` or " +
+		"`${headers.accept}`"
 	keepExisting   = "keeps the value of a message that has one already"
 	anonymousKey   = "lets requests without a valid key through, without a user"
 	headersInText  = "headers of the request that the upstream gets"
@@ -112,16 +113,16 @@ func descriptions() map[string]description {
 
 // trafficDescriptions returns the descriptions of the types that identify, count and validate.
 func trafficDescriptions() map[string]description {
-	const part = "what happens to a request whose part does not match: `reject` refuses it, `log` logs the errors and admits " +
-		"it, `none` does not check the part"
+	const part = "what happens to a request whose part does not match: `reject` refuses it, `log` logs the errors and " +
+		"admits it, `none` does not check the part"
 	return map[string]description{
 		apiKeyType: {
 			"Admits requests with an API key of a key bucket.", map[string]string{
 				"allowUnauthenticatedRequests": anonymousKey, "authHeader": "the header with the key",
 				"authScheme": "the word before the key, `\"\"` if the header has only the key",
 				"bucketId":   "the id of the key bucket", "bucketName": "the name of the key bucket",
-				"cacheTtlSeconds": "how many seconds the gateway uses the result of a check: a revoked key works at most so " +
-					"long",
+				"cacheTtlSeconds": "how many seconds the gateway uses the result of a check: a revoked key works at most " +
+					"so long",
 			},
 		},
 		mtlsType: {

@@ -82,7 +82,8 @@ func parseTexts(option string, all []setOption) (out []namedText, problems []pro
 		at := fmt.Sprintf("/%s/%d/value", option, i)
 		text, err := expression.Parse(o.Value)
 		if err != nil {
-			problems = append(problems, options.Problem(at, "Correct the text: %s.", strings.ReplaceAll(err.Error(), "\n", "; ")))
+			mistakes := strings.ReplaceAll(err.Error(), "\n", "; ")
+			problems = append(problems, options.Problem(at, "Correct the text: %s.", mistakes))
 			continue
 		}
 		if names := text.Variables(); len(names) > 0 {
@@ -95,11 +96,12 @@ func parseTexts(option string, all []setOption) (out []namedText, problems []pro
 	return out, problems
 }
 
-// checkNames returns a problem for each name that check refuses, and for each name that occurs twice.
-func checkNames(option, member string, names []string, check func(string) string) (problems []project.Problem) {
+// checkNames returns a problem for each name of a header that check refuses, and for each one that occurs twice. member is
+// the pointer of the name within an entry of the option headers.
+func checkNames(member string, names []string, check func(string) string) (problems []project.Problem) {
 	seen := map[string]bool{}
 	for i, name := range names {
-		at := fmt.Sprintf("/%s/%d%s", option, i, member)
+		at := fmt.Sprintf("/headers/%d%s", i, member)
 		folded := http.CanonicalHeaderKey(name)
 		switch text := check(name); {
 		case name == "": // already reported, because the option is required
@@ -186,7 +188,7 @@ func newSetHeaders(raw json.RawMessage, check func(string) string) (headerChange
 				"Write a value without line breaks and control characters."))
 		}
 	}
-	problems = append(problems, checkNames("headers", "/name", names, check)...)
+	problems = append(problems, checkNames("/name", names, check)...)
 	texts, more := parseTexts("headers", o.Headers)
 	return func(x *pipeline.Exchange, h http.Header) string {
 		for _, t := range texts {
@@ -221,7 +223,7 @@ func newRemoveHeaders(raw json.RawMessage, check func(string) string) (headerCha
 	var o removeHeadersOptions
 	problems := options.Read(raw, &o)
 	if len(problems) == 0 {
-		problems = append(checkChanges("headers", len(o.Headers)), checkNames("headers", "", o.Headers, check)...)
+		problems = append(checkChanges("headers", len(o.Headers)), checkNames("", o.Headers, check)...)
 	}
 	return func(_ *pipeline.Exchange, h http.Header) string {
 		for _, name := range o.Headers {
@@ -245,8 +247,8 @@ func newRenameHeaders(raw json.RawMessage, check func(string) string) (headerCha
 			problems = append(problems, options.Problem(fmt.Sprintf("/headers/%d/to", i), "Write another name than in from."))
 		}
 	}
-	problems = append(problems, checkNames("headers", "/from", from, check)...)
-	problems = append(problems, checkNames("headers", "/to", to, check)...)
+	problems = append(problems, checkNames("/from", from, check)...)
+	problems = append(problems, checkNames("/to", to, check)...)
 	return func(_ *pipeline.Exchange, h http.Header) string {
 		for i := range from {
 			values, exists := h[http.CanonicalHeaderKey(from[i])]

@@ -1,11 +1,14 @@
 // Package policy has the built-in policies of routes (contract 4.5). Each type has a constructor that reads
 // options and reports all their problems, so that an invalid project fails its build and not its first request.
 //
-// To add a policy, add a file with its constructor and a line in builtins.
+// To add a policy, add its constructor, an entry in builtins, a description in declarations.go, and a page in docs. Each
+// type declares its options once, as a struct with tags (package options). The documentation and the JSON Schema for
+// editors (schema.go) are derived from these declarations.
 // CORS policies are not in this package: package gateway applies them.
 //
 // Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
-// client certificates. security.go compares the policies of a route with the security schemes of its
+// client certificates. headers.go and query.go change messages, and protect.go refuses requests by their size or by the
+// client's address. security.go compares the policies of a route with the security schemes of its
 // OpenAPI document. quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated
 // request is counted once) and amount.go (units that a response reports). Interfaces to the installation
 // are declared where they are used: Keys, Allowances, Clients, SubscriptionReader, Quotas and Operations.

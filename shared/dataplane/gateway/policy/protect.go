@@ -80,7 +80,7 @@ func (p ipRestriction) Inbound(x *pipeline.Exchange) *http.Response {
 	if client.IsValid() && !p.deny.contains(client) && (p.allow == nil || p.allow.contains(client)) {
 		return nil
 	}
-	return x.Problem(http.StatusForbidden, "Requests from your address are not allowed here.")
+	return x.Problem(http.StatusForbidden, "Ask the owner of the API to admit your address: requests from it are refused.")
 }
 
 // addressSet is a set of ranges of addresses. A nil set is empty.
