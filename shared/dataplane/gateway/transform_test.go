@@ -171,13 +171,18 @@ func TestResponsesAreTransformed(t *testing.T) {
 // TestInvalidHeaderValueIsRefused checks that a value of the request with a line break becomes no header.
 func TestInvalidHeaderValueIsRefused(t *testing.T) {
 	for _, policyType := range []string{"set-headers-inbound", "set-headers-outbound"} {
-		base, _ := recorder(t)
+		base, received := recorder(t)
 		h := newFixture(t, transform(t, base, policyType, `{"headers": [{"name": "X-Id", "value": "${query.q}"}]}`))
 		r := h.do(t, http.MethodGet, "/x/7?q=sesame%0d%0aX-Evil:1")
 		if p := problemOf(t, r); p.Status != http.StatusBadRequest || r.Header.Get("X-Evil") != "" ||
 			strings.Contains(p.Detail, "sesame") {
 			t.Errorf("GET with a line break in %s = %d %q with %v, want 400 without the value", policyType, p.Status, p.Detail,
 				r.Header)
+		}
+		select {
+		case got := <-received:
+			t.Errorf("GET with a line break in %s: the upstream got %s, want no request", policyType, got)
+		default:
 		}
 	}
 }

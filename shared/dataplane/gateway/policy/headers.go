@@ -133,6 +133,7 @@ type headerPolicy struct{ change headerChange }
 var (
 	_ pipeline.Inbound  = headerPolicy{}
 	_ pipeline.Outbound = headerPolicy{}
+	_ pipeline.Preparer = headerPolicy{}
 )
 
 // Inbound changes the header of a request. It refuses a request with a value that cannot be in a header.
@@ -143,12 +144,17 @@ func (p headerPolicy) Inbound(x *pipeline.Exchange) *http.Response {
 	return nil
 }
 
-// Outbound changes the header of a response.
-func (p headerPolicy) Outbound(x *pipeline.Exchange, r *http.Response) *http.Response {
-	if problem := p.change(x, r.Header); problem != "" {
-		_ = r.Body.Close()
+// Prepare refuses a request with a value that cannot be in the header of the response, before the upstream gets it.
+func (p headerPolicy) Prepare(x *pipeline.Exchange) *http.Response {
+	if problem := p.change(x, http.Header{}); problem != "" {
 		return x.Problem(http.StatusBadRequest, problem)
 	}
+	return nil
+}
+
+// Outbound changes the header of a response. Prepare has checked the values.
+func (p headerPolicy) Outbound(x *pipeline.Exchange, r *http.Response) *http.Response {
+	p.change(x, r.Header)
 	upstream.RemoveSession(r.Header)
 	return r
 }
