@@ -153,7 +153,12 @@ func TestRequestsAreValidated(t *testing.T) {
 		"content encoding": {"/pets/1", replaced("Content-Encoding", "br"), 415, nil},
 		"no gzip":          {"/pets/1", replaced("Content-Encoding", "gzip"), 400, nil},
 		"too large":        {"/pets/1", sending(`{"name": "` + strings.Repeat("n", 1<<20) + `", "price": 1}`), 413, nil},
-		"two media types":  {"/pets/1", func(r *http.Request) { r.Header.Add("Content-Type", "text/plain") }, 415, nil},
+		"too large unzipped": {"/pets/1", func(r *http.Request) {
+			r.Header.Set("Content-Encoding", "gzip")
+			sending(zipped(`{"name": "` + strings.Repeat("n", 1<<20) + `", "price": 1}`))(r)
+		}, 413, nil},
+		"two encodings":   {"/pets/1", replaced("Content-Encoding", "gzip, gzip"), 415, nil},
+		"two media types": {"/pets/1", func(r *http.Request) { r.Header.Add("Content-Type", "text/plain") }, 415, nil},
 		"form": {"/pets/1", func(r *http.Request) {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			sending("name=n&price=1.5")(r)

@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +102,10 @@ func TestMultipartForms(t *testing.T) {
 		{
 			"no name", ``, multipartBody([2]string{`x="a"`, "1"}),
 			"body : must have a name for each part in Content-Disposition",
+		},
+		{
+			"too many parts", ``, multipartBody(slices.Repeat([][2]string{{`name="list"`, "1"}}, 1001)...),
+			"body : must have at most 1000 parts",
 		},
 		{"no form", ``, "x", "body : must be a complete form: its last boundary is missing"},
 		{

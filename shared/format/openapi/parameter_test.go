@@ -159,6 +159,8 @@ func TestParameterViolations(t *testing.T) {
 		{integer + `,"style":"simple"`, "path", "1.5", "path /color: must be an integer, not a number with a fraction"},
 		{integer + `,"style":"simple"`, "path", "%zz", "path /color: must have valid escapes of UTF-8, such as %C3%A9"},
 		{integer + `,"style":"simple"`, "path", "%ff", "path /color: must have valid escapes of UTF-8, such as %C3%A9"},
+		{integer + `,"style":"simple"`, "path", "", "path /color: must be sent"},
+		{`"style":"simple"`, "path", "%zz", "path /color: must have valid escapes of UTF-8, such as %C3%A9"},
 		{integer + `,"style":"label"`, "path", "5", `path /color: must begin with "." (style label)`},
 		{integer + `,"style":"matrix"`, "path", ";other=5", `path /color: must begin with ";" and a name (style matrix)`},
 		{integer + `,"style":"form","explode":true,"required":true`, "query", "", "query /color: must be sent"},
@@ -188,6 +190,15 @@ func TestParameterViolations(t *testing.T) {
 		{
 			`"schema":{"type":"object","required":["a"]},"style":"deepObject"`, "query", "color=1",
 			"query /color: must have names of properties in brackets, such as color[name]",
+		},
+		{`"schema":{"type":"object"},"style":"deepObject","required":true`, "query", "a=1", "query /color: must be sent"},
+		{
+			`"schema":{"type":"object"},"style":"deepObject"`, "query", "color[a][b][c][d][e][f][g][h][i]=1",
+			"query /color/a/b/c/d/e/f/g/h/i: must have fewer brackets",
+		},
+		{
+			`"contentType":"application/json","schema":{"type":"integer"}`, "query", "color=1&color=2",
+			"query /color: must be sent once only",
 		},
 		{
 			`"schema":{"type":"object"},"style":"form"`, "query", "color=a,1,b",
@@ -262,6 +273,7 @@ func TestUnknownQueryParameters(t *testing.T) {
 		{"", "a=1&b=2&c=3&b=4&other[x]=1", "b c other[x]"},
 		{`,"additionalProperties":true`, "a=1&b=2&c=3", ""},
 		{`,"additionalProperties":false`, "a=1&b=2", "b"},
+		{"", "a[x]=1&object[x]=2", "a[x] object[x]"},
 		{"", "b" + strings.Repeat("b", 300) + "=1", "b" + strings.Repeat("b", 252) + "…"},
 	} {
 		q := compile(t, "", `{"parameters":[`+fmt.Sprintf(known, tt.more)+`]}`)
@@ -272,6 +284,34 @@ func TestUnknownQueryParameters(t *testing.T) {
 		}
 		if !r.IsValid() && tt.more == "" {
 			t.Errorf("CheckQuery(%s) = %s, want no violations", tt.query, r.text())
+		}
+	}
+}
+
+// TestRepeatedFields checks header fields and Cookie fields that are sent several times: each of them is checked. A
+// parameter with the name of Accept, in any letters, is not checked.
+func TestRepeatedFields(t *testing.T) {
+	t.Parallel()
+	q := compile(t, "", `{"parameters":[
+		{"in":"header","name":"X-Ids","style":"simple","schema":{"type":"array","items":{"type":"integer"}}},
+		{"in":"header","name":"X-Id","style":"simple","schema":{"type":"integer"}},
+		{"in":"header","name":"accept","style":"simple","required":true},
+		{"in":"cookie","name":"id","style":"form","explode":true,"schema":{"type":"integer"}}]}`)
+	for _, tt := range []struct {
+		header http.Header
+		want   string
+	}{
+		{http.Header{"X-Ids": {"1", "2"}, "X-Id": {"3"}, "Cookie": {"a=b", "id=4"}}, ""},
+		{http.Header{"X-Ids": {"1", "x"}}, "header /X-Ids/1: must be an integer, not a string"},
+		{http.Header{"X-Id": {"1", "2"}}, "header /X-Id: must be sent once only"},
+		{http.Header{"Cookie": {"a=b", "id=x"}}, "cookie /id: must be an integer, not a string"},
+		{http.Header{"Cookie": {"id=1", "id=2"}}, "cookie /id: must be sent once only"},
+	} {
+		var r Report
+		q.CheckHeaders(&r, tt.header)
+		q.CheckCookies(&r, tt.header)
+		if got := r.text(); got != tt.want {
+			t.Errorf("checks of %v = %q, want %q", tt.header, got, tt.want)
 		}
 	}
 }
