@@ -35,6 +35,7 @@ func validatedResponses() map[string]validatedResponse {
 		"unknown encoding":   {200, "sesame", [2]string{"Content-Encoding", "br"}, "content encoding", false},
 		"broken gzip":        {200, "sesame", gzip, "body: must be encoded as its Content-Encoding says", true},
 		"cut gzip":           {200, zipped(valid)[:30], gzip, "body: must be encoded", true},
+		"a part":             {206, `"name": "n"`, [2]string{}, "partial", false},
 		"too large":          {200, `{"id": "` + strings.Repeat("sesame", 200_000) + `"}`, [2]string{}, "too large", false},
 		"no JSON":            {200, "sesame", [2]string{}, "does not match", true},
 		"duplicate property": {200, `{"id": 1, "id": 1, "name": "n", "price": 1}`, [2]string{}, "body /id", true},
@@ -93,5 +94,16 @@ func TestGatewayProblemsAreNotValidated(t *testing.T) {
 	response := v.do(t, http.MethodPost, "/pets/1", validPet)
 	if text := body(t, response); response.StatusCode != http.StatusBadGateway || strings.Contains(text, "description") {
 		t.Errorf("POST = %d %s, want 502 for the upstream's connection", response.StatusCode, text)
+	}
+}
+
+// TestSampleRateLimitsTheChecks checks that a response that is not in the sample passes unchecked.
+func TestSampleRateLimitsTheChecks(t *testing.T) {
+	for rate, want := range map[string]int{"1e-15": http.StatusAccepted, "1": http.StatusBadGateway} {
+		v := newValidatedFixture(t, `{}`, `{"mode": "reject", "sampleRate": `+rate+`}`)
+		v.respond = func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(http.StatusAccepted) }
+		if got := v.do(t, http.MethodPost, "/pets/1", validPet).StatusCode; got != want {
+			t.Errorf("POST with an undocumented response and the sample rate %s: status = %d, want %d", rate, got, want)
+		}
 	}
 }

@@ -54,8 +54,9 @@ const petDescription = `{
           "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}},
           "application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/Pet"}}
         }},
-        "responses": {"200": {"description": "", "content": {
-          "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}},
+        "responses": {
+          "200": {"description": "", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
+          "206": {"description": "", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}},
         "x-gateway-route": {"handler": HANDLER,
           "policies": {"inbound": ["validate"], "outbound": ["validate-responses"]}}
       }
@@ -262,6 +263,20 @@ func TestLoggedViolationsPass(t *testing.T) {
 		}
 		if log := v.log.String(); !strings.Contains(log, test.want) || strings.Contains(log, secret) {
 			t.Errorf("%s: log = %s, want %q and no value", test.name, log, test.want)
+		}
+	}
+}
+
+// TestLoggedViolationsHaveTheOutcome checks that the log says whether a request with logged violations was refused because
+// of other violations.
+func TestLoggedViolationsHaveTheOutcome(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"name": "n", "price": 1}`: "outcome=admitted", `{"name": "n", "price": -1}`: "outcome=refused",
+	} {
+		v := newValidatedFixture(t, `{"pathParameters": "log"}`, `{}`)
+		v.do(t, http.MethodPost, "/pets/0", validPet, sending(text))
+		if log := v.log.String(); !strings.Contains(log, want) {
+			t.Errorf("POST /pets/0 with %s: log = %s, want %s", text, log, want)
 		}
 	}
 }
