@@ -55,8 +55,10 @@ const petDescription = `{
           "application/x-www-form-urlencoded": {"schema": {"$ref": "#/components/schemas/Pet"}}
         }},
         "responses": {
-          "200": {"description": "", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
-          "206": {"description": "", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}},
+          "200": {"description": "", "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
+          "206": {"description": "", "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}},
         "x-gateway-route": {"handler": HANDLER,
           "policies": {"inbound": ["validate"], "outbound": ["validate-responses"]}}
       }

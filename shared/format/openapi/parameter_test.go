@@ -146,12 +146,14 @@ func TestStyles(t *testing.T) {
 	}
 }
 
-// TestParameterViolations checks wrong parameters.
-func TestParameterViolations(t *testing.T) {
-	t.Parallel()
+// parameterViolation is a parameter, a text that is sent for it, and the violations.
+type parameterViolation struct{ parameter, in, text, want string }
+
+// parameterViolations returns wrong parameters, and some that are right.
+func parameterViolations() []parameterViolation {
 	const integer = `"schema":{"type":"integer","minimum":1}`
 	const list = `"schema":{"type":"array","items":{"type":"integer"}}`
-	for _, tt := range []struct{ parameter, in, text, want string }{
+	return []parameterViolation{
 		{integer + `,"style":"simple"`, "path", "x", "path /color: must be an integer, not a string"},
 		{integer + `,"style":"simple"`, "path", "0", "path /color: must be 1 or more"},
 		{integer + `,"style":"simple"`, "path", "1e3", "path /color: must be an integer, not a string"},
@@ -225,7 +227,13 @@ func TestParameterViolations(t *testing.T) {
 			`"contentType":"application/x-www-form-urlencoded","schema":{"type":"object","properties":{"a":{"type":"integer"}}}`,
 			"querystring", "a=x", "query /a: must be an integer, not a string",
 		},
-	} {
+	}
+}
+
+// TestParameterViolations checks wrong parameters.
+func TestParameterViolations(t *testing.T) {
+	t.Parallel()
+	for _, tt := range parameterViolations() {
 		q := compile(t, "", `{"parameters":[{"in":"`+tt.in+`","name":"color",`+tt.parameter+`}]}`)
 		if got := q.checkText(tt.in, tt.text).text(); got != tt.want {
 			t.Errorf("%s %s: %q = %q, want %q", tt.in, tt.parameter, tt.text, got, tt.want)
