@@ -24,7 +24,8 @@ story('a project with an environment is created, and deleted with its environmen
   await page.getByText('No environment yet').waitFor();
   await checked(page, 'a project');
   await page.keyboard.press('n');
-  await page.getByRole('textbox', { name: 'Branch', exact: true }).last().fill('feature/blue');
+  // The page has a field of this name too, so wait for the dialog.
+  await page.getByRole('dialog', { name: 'Create an environment' }).getByRole('textbox', { name: 'Branch', exact: true }).fill('feature/blue');
   await page.getByText('preview', { exact: true }).waitFor();
   await page.keyboard.press('Enter');
   await page.getByRole('table', { name: 'Environments' }).getByText('feature/blue').first().waitFor();
