@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { account, ask, checked, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
+import { account, ask, checked, of, open, openFinder, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 story('a bucket is created, changed and deleted by the keyboard alone', async ({ page }) => {
   const name = unique('keys');
@@ -131,7 +131,7 @@ story('a filter and a sort order are in the address', async ({ page }) => {
   await page.reload();
   await page.getByRole('link', { name: `${word}-a` }).waitFor();
   assert.deepEqual(await names(), ['c', 'b', 'a'].map((l) => `${word}-${l}`));
-  await page.keyboard.press('Control+k');
+  await openFinder(page);
   await type(page, `${word}-b`);
   await page.getByRole('option', { name: `${word}-b Key bucket` }).waitFor();
   await checked(page, 'the finder');

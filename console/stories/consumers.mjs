@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { accountKey, ask, checked, of, open, retype, said, signIn, story, tabTo, type, unique } from './lib.mjs';
+import { accountKey, ask, checked, of, open, openFinder, retype, said, signIn, story, tabTo, type, unique } from './lib.mjs';
 
 /** Creates a bucket and returns its name. */
 const bucket = async (rest = {}) => (await ask('POST', of('/key-buckets'), { name: unique('keys'), ...rest })).name;
@@ -112,7 +112,7 @@ story('the finder finds consumers by the beginning of a name, and sends no reque
   await ask('POST', of('/key-buckets'), { name: bucket });
   await ask('POST', of(`/key-buckets/${bucket}/consumers`), { name });
   await open(page, '/', 'Overview');
-  await page.keyboard.press('Control+k');
+  await openFinder(page);
   await type(page, name.slice(0, -2).toUpperCase());
   await page.getByRole('option', { name: `${name} Consumer of ${bucket}` }).waitFor();
   await said(page, '1 found');
@@ -130,7 +130,7 @@ story('the finder finds consumers by the beginning of a name, and sends no reque
     const asked = [];
     stranger.on('request', (request) => asked.push(new URL(request.url()).pathname));
     await signIn(stranger, limited);
-    await stranger.keyboard.press('Control+k');
+    await openFinder(stranger);
     await type(stranger, name);
     await stranger.getByText('Nothing of that name.').waitFor();
     await stranger.waitForTimeout(600); // longer than the pause after which it would be asked

@@ -1,6 +1,6 @@
 // A slow line: responses that come late, after the responses to later requests, or after the person has gone to another page.
 import assert from 'node:assert/strict';
-import { account, accountKey, ask, key, of, open, said, signIn, story, timeout, unique } from './lib.mjs';
+import { account, accountKey, ask, key, of, open, openFinder, said, signIn, story, timeout, unique } from './lib.mjs';
 
 /**
  * Holds back the responses of an address. begun resolves when the first response is on its way back. come releases the responses, and resolves when the page
@@ -197,7 +197,7 @@ story('the chosen result of the finder stays chosen when more results come', asy
   for (const p of [`a-${word}`, `b-${word}`]) await ask('POST', '/v1/projects', { name: p });
   await ask('POST', of('/key-buckets'), { name: `${word}-keys` });
   const late = await held(page, '**/key-buckets*');
-  await page.keyboard.press('Control+k');
+  await openFinder(page);
   await page.getByRole('dialog').getByRole('combobox').fill(word);
   await page.getByRole('option', { name: `b-${word} Project` }).waitFor();
   await late.begun;

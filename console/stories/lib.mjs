@@ -255,6 +255,16 @@ async function settled(page) {
   assert.equal(where, '', 'no input field has kept the focus');
 }
 
+/** Opens the finder by its shortcut. A page has its shortcuts only a moment after it is shown, so the keys are pressed until the finder is open. */
+export async function openFinder(page) {
+  const finder = page.getByRole('dialog', { name: 'Find' });
+  for (const end = Date.now() + timeout; Date.now() < end && !(await finder.isVisible());) {
+    await page.keyboard.press('Control+k');
+    await finder.waitFor({ timeout: 1_000 }).catch(() => {});
+  }
+  await finder.waitFor();
+}
+
 /** Waits until the announcement for screen readers contains a text. */
 export async function said(page, text) {
   await page.locator('[role=status][aria-live=polite]').filter({ hasText: text }).waitFor({ state: 'attached' });

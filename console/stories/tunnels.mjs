@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { api, ask, checked, key, of, open, retype, said, story, tabTo, type, unique } from './lib.mjs';
+import { api, ask, checked, key, of, open, openFinder, retype, said, story, tabTo, type, unique } from './lib.mjs';
 
 const press = (page) => page.keyboard.press('Enter');
 const configuration = (id) => of(`/tunnels/${id}/services-configuration`);
@@ -130,7 +130,7 @@ story('hostile text in the filter and in the form of services', async ({ page })
   assert.equal(await page.locator('tbody tr').count(), 1);
   await page.getByRole('searchbox').fill('<img src=x onerror=alert(1)>\u202E');
   await said(page, '0 tunnels'); await page.locator('main').getByText('0 tunnels').waitFor();
-  await page.keyboard.press('Control+k');
+  await openFinder(page);
   await type(page, name);
   await page.getByRole('option', { name }).waitFor();
   await press(page);
