@@ -33,34 +33,34 @@ import (
 // sampleKey is the placeholder for a caller's key in the files. It is not a real key.
 const sampleKey = "gwa_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000"
 
-// baseNames returns the names that no group defines. The branch contains a slash.
-func baseNames() samples.Names {
-	return samples.Names{
+// baseValues returns the values that no group defines. The branch contains a slash.
+func baseValues() samples.Values {
+	return samples.Values{
 		"accountName": "acme", "projectName": "shop", "branchName": "feature/x",
 		"consoleIcon": console.Embedded().Icon(),
 	}
 }
 
-func openSamples(t *testing.T) (*samples.SampleSet, samples.Names) {
+func openSamples(t *testing.T) (*samples.SampleSet, samples.Values) {
 	t.Helper()
 	sampleSet, err := samples.Open(functions.APIGroups())
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := sampleSet.Names(baseNames())
+	values, err := sampleSet.Values(baseValues())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sampleSet, names
+	return sampleSet, values
 }
 
 // eventFile returns the path of an operation's event.
 func eventFile(g api.Group, d api.Declaration) string { return filepath.Join(g.Name, d.ID+".json") }
 
 // newEvent returns the event that API Gateway creates from an operation's valid request.
-func newEvent(t *testing.T, d api.Declaration, r samples.Request, names samples.Names) events.APIGatewayProxyRequest {
+func newEvent(t *testing.T, d api.Declaration, r samples.Request, values samples.Values) events.APIGatewayProxyRequest {
 	t.Helper()
-	target, body, err := r.Target(d, names)
+	target, body, err := r.Target(d, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func newEvent(t *testing.T, d api.Declaration, r samples.Request, names samples.
 	path = strings.ReplaceAll(path, "$", "%24") // as clients write it
 	pathParameters := map[string]string{}
 	for _, name := range samples.Parameters(d) {
-		pathParameters[name] = url.PathEscape(names[name])
+		pathParameters[name] = url.PathEscape(values[name])
 	}
 	resource := d.Path
 	if d.SlashParameter != "" {
@@ -138,13 +138,13 @@ func forEachOperation(t *testing.T, test func(t *testing.T, g functions.Group, d
 }
 
 func TestEventOfEachOperation(t *testing.T) {
-	sampleSet, names := openSamples(t)
+	sampleSet, values := openSamples(t)
 	forEachOperation(t, func(t *testing.T, g functions.Group, d api.Declaration) {
 		var out bytes.Buffer
 		encoder := json.NewEncoder(&out)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(newEvent(t, d, sampleSet.Request(d), names)); err != nil {
+		if err := encoder.Encode(newEvent(t, d, sampleSet.Request(d), values)); err != nil {
 			t.Fatal(err)
 		}
 		golden.Equal(t, eventFile(g.Group, d), out.Bytes())
@@ -214,14 +214,14 @@ func invoke(
 // TestEventsReachOperations checks that each event runs its operation, and that the operation succeeds with the objects
 // of the samples.
 func TestEventsReachOperations(t *testing.T) {
-	sampleSet, names := openSamples(t)
+	sampleSet, values := openSamples(t)
 	var binds []functionstest.Bind
 	for _, g := range functions.Groups() {
 		binds = append(binds, g.Bind)
 	}
 	var fx *functionstest.Fixture
 	var key string
-	created := maps.Clone(names)
+	created := maps.Clone(values)
 	synctest.Test(t, func(t *testing.T) {
 		fx = functionstest.New(t, binds...)
 		key = fx.CreateAccount("acme")
@@ -237,14 +237,14 @@ func TestEventsReachOperations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// All names are replaced at once, the longest first: shop is a prefix of shop-main-0123abc, and key_… a suffix of
+		// All values are replaced at once, the longest first: shop is a prefix of shop-main-0123abc, and key_… a suffix of
 		// akey_….
-		parameters := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-			return cmp.Compare(len(names[b]), len(names[a]))
+		parameters := slices.SortedFunc(maps.Keys(values), func(a, b string) int {
+			return cmp.Compare(len(values[b]), len(values[a]))
 		})
 		var pairs []string
 		for _, parameter := range parameters {
-			pairs = append(pairs, names[parameter], created[parameter])
+			pairs = append(pairs, values[parameter], created[parameter])
 		}
 		raw = []byte(strings.NewReplacer(pairs...).Replace(string(raw)))
 		out, operation := invoke(t, fx.Copy(t).Parts, g, raw, key)

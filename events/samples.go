@@ -18,15 +18,16 @@ import (
 //go:embed */*.json
 var files embed.FS
 
-// Names has the value of each parameter, by the name of the parameter. Samples refer to a parameter as {parameter}.
-type Names map[string]string
+// Values has the value of each parameter, by the name of the parameter. Samples refer to a parameter as {parameter}.
+type Values map[string]string
 
 // Samples are the valid requests of a group.
 type Samples struct {
-	// Names are the values of the group's own parameters. They can contain parameters of groups that are listed
+	// Values are the values of the group's own parameters. They can contain parameters of groups that are listed
 	// earlier, and the parameters consoleIcon, accountName, projectName and branchName, which the caller of
-	// SampleSet.Names chooses. For an ID that the product assigns, Names has a sample; Setup replaces it with the real ID.
-	Names Names `json:"names"`
+	// SampleSet.Values chooses. For an ID that the product assigns, Values has a sample; Setup replaces it with the real
+	// ID.
+	Values Values `json:"names"`
 	// Setup has the requests that create the objects for the group's operations. Send them in this order.
 	Setup []Step `json:"world"`
 	// Requests has a valid request for each operation, by its ID. An operation without a body needs no entry.
@@ -39,8 +40,8 @@ type Request struct {
 	Query string `json:"query,omitempty"`
 	// Body is nil for a request without a body.
 	Body json.RawMessage `json:"body,omitempty"`
-	// Names replaces the values of parameters in this request only.
-	Names Names `json:"names,omitempty"`
+	// Values replaces the values of parameters in this request only.
+	Values Values `json:"names,omitempty"`
 	// Variants are further valid requests, for which the operation makes other calls outside its process, such as a
 	// search for an object by its ID.
 	Variants []Request `json:"also,omitempty"`
@@ -94,27 +95,27 @@ func Parameters(d api.Declaration) []string {
 
 // fill replaces each parameter in a text with its value. escape escapes each value. fill returns an error if a
 // parameter has no value.
-func (n Names) fill(text string, escape func(string) string) (string, error) {
+func (v Values) fill(text string, escape func(string) string) (string, error) {
 	var missing error
 	out := parameterPattern.ReplaceAllStringFunc(text, func(p string) string {
-		v, ok := n[strings.Trim(p, "{}")]
+		value, ok := v[strings.Trim(p, "{}")]
 		if !ok {
 			missing = fmt.Errorf("%s has no value: add it to names in the group's samples.json", p)
 		}
-		return escape(v)
+		return escape(value)
 	})
 	return out, missing
 }
 
-// Merge returns the names together with others. A value in others can contain parameters of n, and replaces the value
-// of the same parameter in n.
-func (n Names) Merge(others Names) (Names, error) {
-	out := maps.Clone(n)
+// Merge returns the values together with others. A value in others can contain parameters of v, and replaces the value
+// of the same parameter in v.
+func (v Values) Merge(others Values) (Values, error) {
+	out := maps.Clone(v)
 	if out == nil {
-		out = Names{}
+		out = Values{}
 	}
 	for name, text := range others {
-		filled, err := n.fill(text, func(s string) string { return s })
+		filled, err := v.fill(text, func(s string) string { return s })
 		if err != nil {
 			return nil, err
 		}
@@ -123,17 +124,17 @@ func (n Names) Merge(others Names) (Names, error) {
 	return out, nil
 }
 
-// Target returns the request's path and query, and its body, with the values of n. Values in r.Names replace those in
-// n.
-func (r Request) Target(d api.Declaration, n Names) (target, body string, err error) {
-	if n, err = n.Merge(r.Names); err != nil {
+// Target returns the request's path and query, and its body, with the values of v. The values in r.Values replace those
+// in v.
+func (r Request) Target(d api.Declaration, v Values) (target, body string, err error) {
+	if v, err = v.Merge(r.Values); err != nil {
 		return "", "", fmt.Errorf("%s: %w", d.ID, err)
 	}
-	if target, err = n.fill(d.Path, url.PathEscape); err != nil {
+	if target, err = v.fill(d.Path, url.PathEscape); err != nil {
 		return "", "", fmt.Errorf("%s: %w", d.ID, err)
 	}
 	if r.Query != "" {
-		query, err := n.fill(r.Query, url.QueryEscape)
+		query, err := v.fill(r.Query, url.QueryEscape)
 		if err != nil {
 			return "", "", fmt.Errorf("%s: %w", d.ID, err)
 		}
@@ -142,7 +143,7 @@ func (r Request) Target(d api.Declaration, n Names) (target, body string, err er
 	if (d.TakesBody || d.TakesMessage) && r.Body == nil {
 		return "", "", fmt.Errorf("%s takes a body: its group's samples.json needs a good one", d.ID)
 	}
-	body, err = n.fill(string(r.Body), escapeJSON)
+	body, err = v.fill(string(r.Body), escapeJSON)
 	if err != nil {
 		return "", "", fmt.Errorf("%s: %w", d.ID, err)
 	}
@@ -200,15 +201,15 @@ func (b *SampleSet) check() error {
 	return nil
 }
 
-// Names returns the values of all parameters. base has the values that the caller chooses (Samples.Names).
-func (b *SampleSet) Names(base Names) (n Names, err error) {
-	n = base
+// Values returns the values of all parameters. base has the values that the caller chooses (Samples.Values).
+func (b *SampleSet) Values(base Values) (v Values, err error) {
+	v = base
 	for _, g := range b.groups {
-		if n, err = n.Merge(b.samples[g.Name].Names); err != nil {
-			return nil, fmt.Errorf("the names of group %s: %w", g.Name, err)
+		if v, err = v.Merge(b.samples[g.Name].Values); err != nil {
+			return nil, fmt.Errorf("the values of group %s: %w", g.Name, err)
 		}
 	}
-	return n, nil
+	return v, nil
 }
 
 // Request returns an operation's valid request.
@@ -217,8 +218,8 @@ func (b *SampleSet) Request(d api.Declaration) Request {
 }
 
 // CreationRequests returns the requests for an operation in the Setup of all groups. If captured has parameters, it
-// returns only the requests that capture one of these parameters, or that create an object with its name. After Setup,
-// the objects of these requests already exist.
+// returns only the requests that capture one of these parameters, or whose body has the parameter as the name of the new
+// object. After Setup, the objects of these requests already exist.
 func (b *SampleSet) CreationRequests(d api.Declaration, captured ...string) (out []Request) {
 	for _, g := range b.groups {
 		for _, s := range b.samples[g.Name].Setup {
@@ -255,25 +256,25 @@ type Client interface {
 	// Call sends a request, and returns the status and the body of its response.
 	Call(method, target, body string) (status int, response []byte, err error)
 	// Upload uploads a small project to an upload's address and waits until it is built and served.
-	Upload(names map[string]string, address string) error
+	Upload(values map[string]string, address string) error
 }
 
-// Setup creates the objects of the named groups, or of all groups if none is named. names is a result of
-// SampleSet.Names. Setup adds to names the values that its steps capture.
-func (b *SampleSet) Setup(c Client, names Names, groups ...string) error {
+// Setup creates the objects of the named groups, or of all groups if none is named. values is a result of
+// SampleSet.Values. Setup adds to values what its steps capture.
+func (b *SampleSet) Setup(c Client, values Values, groups ...string) error {
 	for _, g := range b.groups {
 		if len(groups) > 0 && !slices.Contains(groups, g.Name) {
 			continue
 		}
-		if err := b.RunSteps(c, names, b.samples[g.Name].Setup); err != nil {
+		if err := b.RunSteps(c, values, b.samples[g.Name].Setup); err != nil {
 			return fmt.Errorf("set up the group %s: %w", g.Name, err)
 		}
 	}
 	return nil
 }
 
-// RunSteps sends the requests of the steps one after another, and adds to n the values that they capture.
-func (b *SampleSet) RunSteps(c Client, n Names, steps []Step) error {
+// RunSteps sends the requests of the steps one after another, and adds to v the values that they capture.
+func (b *SampleSet) RunSteps(c Client, v Values, steps []Step) error {
 	for _, s := range steps {
 		o, ok := b.operations[s.Operation]
 		if !ok {
@@ -283,7 +284,7 @@ func (b *SampleSet) RunSteps(c Client, n Names, steps []Step) error {
 		if r.Body == nil {
 			r.Body = b.Request(o.Declaration).Body
 		}
-		target, body, err := r.Target(o.Declaration, n)
+		target, body, err := r.Target(o.Declaration, v)
 		if err != nil {
 			return err
 		}
@@ -305,11 +306,11 @@ func (b *SampleSet) RunSteps(c Client, n Names, steps []Step) error {
 			if !ok {
 				return fmt.Errorf("%s: the response %s has no text at %s", s.Operation, raw, path)
 			}
-			n[name] = text
+			v[name] = text
 		}
 		if s.Upload {
 			address, _ := Lookup(response, "uploadUrl").(string)
-			if err := c.Upload(n, address); err != nil {
+			if err := c.Upload(v, address); err != nil {
 				return fmt.Errorf("%s: %w", s.Operation, err)
 			}
 		}

@@ -127,7 +127,7 @@ func TestEveryChangeWritesOneAuditRecord(t *testing.T) {
 			}
 			if parameters := objectParameters(d); len(parameters) > 0 {
 				objectName := n[parameters[len(parameters)-1]]
-				if placeholder, ok := r.Names[parameters[len(parameters)-1]]; ok {
+				if placeholder, ok := r.Values[parameters[len(parameters)-1]]; ok {
 					objectName = n[strings.Trim(placeholder, "{}")]
 				}
 				if !created && !strings.Contains(resourceTexts.String(), objectName) {
@@ -232,7 +232,7 @@ func TestDeletedObjectCanBeRecreated(t *testing.T) {
 		for _, g := range groups() {
 			for _, creator := range g.Declarations() {
 				for _, r := range p.sampleSet.CreationRequests(creator, parameters[len(parameters)-1]) {
-					path, body := requestTarget(t, creator, r, p.names)
+					path, body := requestTarget(t, creator, r, p.values)
 					fx.Now = fx.Now.Add(time.Second)
 					fx.Call(p.key, creator.Method, path, body).Want(creator.Status)
 				}
@@ -248,7 +248,7 @@ func TestRepeatedCreationReplacesNothing(t *testing.T) {
 	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
 		for _, r := range p.sampleSet.CreationRequests(d) {
 			fx := p.Copy(t) // the copy's clock is an hour later
-			path, body := requestTarget(t, d, r, p.names)
+			path, body := requestTarget(t, d, r, p.values)
 			fx.Call(p.key, d.Method, path, body)
 			after := fx.Items.Snapshot()
 			for key, item := range p.Items.Snapshot() {

@@ -164,7 +164,7 @@ func TestFreeFormObjectsAreBounded(t *testing.T) {
 				if len(property.Properties) > 0 || property.Type != nil && !strings.Contains(fmt.Sprint(property.Type), "object") {
 					continue
 				}
-				_, body := requestTarget(t, d, r, p.names)
+				_, body := requestTarget(t, d, r, p.values)
 				fields := map[string]any{}
 				if !isList {
 					fields, _ = decodeJSON(t, body).(map[string]any)
@@ -179,7 +179,7 @@ func TestFreeFormObjectsAreBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				fx := p.Copy(t)
-				path, _ := requestTarget(t, d, r, p.names)
+				path, _ := requestTarget(t, d, r, p.values)
 				if resp := fx.Call(p.key, d.Method, path, string(raw)); resp.Status < http.StatusBadRequest ||
 					resp.Status >= http.StatusInternalServerError {
 					t.Errorf("%s with a text of %d bytes: status = %d, want 400 to 499", name, len(large), resp.Status)
@@ -203,14 +203,14 @@ func TestLongParametersCauseNoInternalError(t *testing.T) {
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, parameter := range operations[d.ID].Parameters {
 			for _, long := range texts {
-				fx, n, r := p.Copy(t), maps.Clone(p.names), p.sampleSet.Request(d)
+				fx, n, r := p.Copy(t), maps.Clone(p.values), p.sampleSet.Request(d)
 				var headers []string
 				switch parameter.In {
 				case "header":
 					headers = []string{parameter.Name, long}
 				case "path":
-					r.Names = maps.Clone(r.Names)
-					delete(r.Names, parameter.Name)
+					r.Values = maps.Clone(r.Values)
+					delete(r.Values, parameter.Name)
 					n[parameter.Name] = long
 				case "query":
 					name := parameter.Name
@@ -240,7 +240,7 @@ func TestLongHeadersCauseNoInternalError(t *testing.T) {
 	p := newPopulatedFixture(t)
 	long := strings.Repeat("a", 2100)
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
-		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 		for _, name := range []string{
 			"User-Agent", "X-Request-Id", "Traceparent", "Tracestate", "Idempotency-Key",
 			"If-Match", "If-None-Match", "X-Forwarded-For",

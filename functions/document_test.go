@@ -63,7 +63,7 @@ func collectExample(t *testing.T, p populatedFixture, d api.Declaration) api.Exa
 	t.Helper()
 	r := p.sampleSet.Request(d)
 	_, resp, n := p.sendValid(t, d, r)
-	n, err := n.Merge(r.Names)
+	n, err := n.Merge(r.Values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func problems(t *testing.T, p populatedFixture) map[int]json.RawMessage {
 		fx := p.Copy(t)
 		readerKey := fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = []auth.Scope{auth.KeyBuckets.Read()} })
 		const bucketsPath = "/v1/accounts/acme/key-buckets"
-		existingBucket := fmt.Sprintf(`{"name":%q}`, p.names["bucketName"])
+		existingBucket := fmt.Sprintf(`{"name":%q}`, p.values["bucketName"])
 		for _, c := range []struct {
 			status                  int
 			key, method, path, body string
@@ -137,7 +137,7 @@ func problems(t *testing.T, p populatedFixture) map[int]json.RawMessage {
 			{http.StatusForbidden, readerKey, http.MethodPost, bucketsPath, existingBucket, nil},
 			{http.StatusNotFound, p.key, http.MethodGet, bucketsPath + "/no-such-bucket", "", nil},
 			{http.StatusConflict, p.key, http.MethodPost, bucketsPath, existingBucket, nil},
-			{http.StatusPreconditionFailed, p.key, http.MethodPatch, bucketsPath + "/" + p.names["bucketName"], `{}`, nil},
+			{http.StatusPreconditionFailed, p.key, http.MethodPatch, bucketsPath + "/" + p.values["bucketName"], `{}`, nil},
 			{
 				http.StatusRequestEntityTooLarge, p.key, http.MethodPost, bucketsPath, strings.Repeat(" ", api.MaxBodyBytes+1),
 				nil,

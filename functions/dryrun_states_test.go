@@ -26,8 +26,8 @@ import (
 // apiObject is an object of an account: its kind, which is the name of the API's list, and the values of the path
 // parameters that identify it.
 type apiObject struct {
-	kind  string
-	names events.Names
+	kind   string
+	values events.Values
 }
 
 // inventory has all objects of an account. It reads them through the API, so it does not depend on the records in the
@@ -87,7 +87,7 @@ var lists = []struct {
 	{"", "tunnels", "/v1/accounts/acme/tunnels", map[string]string{"tunnelId": "id"}},
 }
 
-func (in *inventory) get(path string, n events.Names) functionstest.Value {
+func (in *inventory) get(path string, n events.Values) functionstest.Value {
 	for name, text := range n {
 		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(text))
 	}
@@ -99,45 +99,45 @@ func (in *inventory) get(path string, n events.Names) functionstest.Value {
 	return resp.Want(http.StatusOK).JSON()
 }
 
-func (in *inventory) add(kind string, n events.Names, times int) {
+func (in *inventory) add(kind string, n events.Values, times int) {
 	for range max(0, times) {
 		in.objects = append(in.objects, apiObject{kind, n})
 	}
 }
 
 // walk adds the objects below an object. parent is the kind of that object, and n has its parameters.
-func (in *inventory) walk(parent string, n events.Names) {
+func (in *inventory) walk(parent string, n events.Values) {
 	for _, list := range lists {
 		if list.parent != parent {
 			continue
 		}
 		page := in.get(list.path, n)
 		for i := range max(0, page.Len("data")) {
-			entry, names := page.At(fmt.Sprintf("data.%d", i)), maps.Clone(n)
+			entry, values := page.At(fmt.Sprintf("data.%d", i)), maps.Clone(n)
 			for parameter, field := range list.parameters {
-				names[parameter] = entry.Text(field)
+				values[parameter] = entry.Text(field)
 			}
-			in.add(list.kind, names, 1)
+			in.add(list.kind, values, 1)
 			switch list.kind {
 			case "customDomains":
-				in.add("customDomainMappings", names, entry.Len("deployments"))
+				in.add("customDomainMappings", values, entry.Len("deployments"))
 				if !entry.IsNull("certificate") {
-					in.add("customDomainCertificates", names, 1)
+					in.add("customDomainCertificates", values, 1)
 				}
 			case "consumers":
-				consumer := in.get(list.path+"/{consumerName}?include-manager-invites=true", names)
-				in.add("managerInvites", names, consumer.Len("managerInvites"))
+				consumer := in.get(list.path+"/{consumerName}?include-manager-invites=true", values)
+				in.add("managerInvites", values, consumer.Len("managerInvites"))
 			case "tunnels":
-				in.add("tunnelServices", names, in.get(list.path+"/{tunnelId}/services-configuration", names).Len("services"))
+				in.add("tunnelServices", values, in.get(list.path+"/{tunnelId}/services-configuration", values).Len("services"))
 			}
-			in.walk(list.kind, names)
+			in.walk(list.kind, values)
 		}
 	}
 }
 
 func listObjects(fx *functionstest.Fixture, key string) []apiObject {
 	c := inventory{Fixture: fx, key: key}
-	c.walk("", events.Names{})
+	c.walk("", events.Values{})
 	return c.objects
 }
 
@@ -193,20 +193,20 @@ func randomChange(
 	d := changes[random.IntN(len(changes))]
 	requests := variants(p.sampleSet, d)
 	r := requests[random.IntN(len(requests))]
-	n := maps.Clone(p.names)
+	n := maps.Clone(p.values)
 	for _, parameter := range append(events.Parameters(d), r.Parameters()...) {
 		var candidates []apiObject
 		for _, candidate := range objects {
-			if candidate.names[parameter] != "" {
+			if candidate.values[parameter] != "" {
 				candidates = append(candidates, candidate)
 			}
 		}
 		if len(candidates) > 0 && random.IntN(6) > 0 {
-			maps.Copy(n, candidates[random.IntN(len(candidates))].names)
+			maps.Copy(n, candidates[random.IntN(len(candidates))].values)
 		}
 	}
 	if random.IntN(2) == 0 {
-		r.Names = nil
+		r.Values = nil
 	}
 	path, body := requestTarget(t, d, r, n)
 	for _, text := range []string{"-internal", "acme-mobile", "warehouse", "docs."} {
@@ -290,7 +290,7 @@ func TestDryRunMatchesChangeInManyStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := p.Copy(t)
 		watcherKey, current := start.CreateKey("acme", nil), start
-		watcherID := listObjects(start.Copy(t), watcherKey)[0].names["accountKeyId"] // the first is the newest
+		watcherID := listObjects(start.Copy(t), watcherKey)[0].values["accountKeyId"] // the first is the newest
 		random := rand.New(rand.NewPCG(*violationSeed, 0))
 		for i := range changeCount(t) {
 			if i%12 == 0 {

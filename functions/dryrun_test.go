@@ -36,7 +36,7 @@ type dryRunTest struct {
 // the same request are equal, including the ids that they will assign.
 func (p populatedFixture) newDryRunTest(t *testing.T, d api.Declaration, r events.Request) dryRunTest {
 	t.Helper()
-	fx, n := p.Copy(t), maps.Clone(p.names)
+	fx, n := p.Copy(t), maps.Clone(p.values)
 	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func TestDryRunDuringConcurrentChange(t *testing.T) {
 			c.dryRun().Want(http.StatusOK)
 			for readNumber := 1; readNumber <= reads; readNumber++ {
 				c := p.newDryRunTest(t, d, p.sampleSet.Request(d))
-				path, body := requestTarget(t, concurrent.Declaration, concurrent.Request, p.names)
+				path, body := requestTarget(t, concurrent.Declaration, concurrent.Request, p.values)
 				backend := &readHook{Backend: c.Items}
 				backend.hook = func(n int) {
 					if n == readNumber {

@@ -48,7 +48,7 @@ func TestUnknownEnumValuesAreTolerated(t *testing.T) {
 						}
 						for _, r := range variants(p.sampleSet, d) {
 							fx := laterFixture.Copy(t)
-							path, body := requestTarget(t, d, r, p.names)
+							path, body := requestTarget(t, d, r, p.values)
 							resp := fx.CallContext(fx.Context(), p.key, d.Method, path, body)
 							if resp.Status >= http.StatusInternalServerError {
 								t.Errorf("%s = %d %s, want a status below 500", d.ID, resp.Status, resp.Body)

@@ -67,7 +67,7 @@ func TestSingleReadsHaveETag(t *testing.T) {
 		return d.Method == http.MethodGet
 	}, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.sampleSet, d) {
-			fx, first, names := p.sendValid(t, d, r)
+			fx, first, values := p.sendValid(t, d, r)
 			tag := first.Header.Get("ETag")
 			if !d.Single {
 				if tag != "" {
@@ -75,7 +75,7 @@ func TestSingleReadsHaveETag(t *testing.T) {
 				}
 				continue
 			}
-			path, _ := requestTarget(t, d, r, names)
+			path, _ := requestTarget(t, d, r, values)
 			for condition, status := range map[string]int{
 				tag: 304, "W/" + tag: 304, "*": 304, `"a", ` + tag: 304, `"a",` + tag + `, W/"b,c"`: 304,
 				`"a"`: d.Status, `W/"a"`: d.Status, strings.Trim(tag, `"`): 400, `"a`: 400, `*, "a"`: 400, `"a" "b"`: 400, ",": 400,
@@ -162,7 +162,7 @@ func TestConcurrentChangeFailsIfMatch(t *testing.T) {
 			before := readObject().Want(read.Status)
 			var after functionstest.Response
 			backend.beforeCommit = func() {
-				path, body := requestTarget(t, concurrent.Declaration, concurrent.Request, p.names)
+				path, body := requestTarget(t, concurrent.Declaration, concurrent.Request, p.values)
 				c.Call(c.key, concurrent.Method, path, body)
 				after = readObject()
 			}
@@ -185,13 +185,13 @@ func TestChangeResponsesHaveETagOfNextRead(t *testing.T) {
 	forEachOperation(t, mutates, func(t *testing.T, d api.Declaration) {
 		for _, headers := range [][]string{nil, {"Idempotency-Key", "order-17"}} {
 			for _, r := range variants(p.sampleSet, d) {
-				fx, resp, names := p.sendValid(t, d, r, headers...)
+				fx, resp, values := p.sendValid(t, d, r, headers...)
 				tag := resp.Header.Get("ETag")
 				if tag == "" {
 					continue
 				}
 				hasETag[d.ID] = true
-				path, body := requestTarget(t, d, r, names)
+				path, body := requestTarget(t, d, r, values)
 				path = readPath(t, d, path, body)
 				if d.Method == http.MethodPost && d.ReadPath == d.Path {
 					name := resp.JSON().Text("id")

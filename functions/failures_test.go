@@ -137,7 +137,7 @@ func (p populatedFixture) runFailing(
 	t *testing.T, d api.Declaration, r events.Request, f *failingBackend,
 ) (out requestResult) {
 	t.Helper()
-	fx, n := p.Copy(t), maps.Clone(p.names)
+	fx, n := p.Copy(t), maps.Clone(p.values)
 	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}

@@ -60,9 +60,9 @@ func samples(t *testing.T) *events.SampleSet {
 	return sampleSet
 }
 
-// sharedNames returns the values of the parameters that no group's samples define.
-func sharedNames(account string) events.Names {
-	return events.Names{
+// sharedValues returns the values of the parameters that no group's samples define.
+func sharedValues(account string) events.Values {
+	return events.Values{
 		"accountName": account, "projectName": "shop", "branchName": "main",
 		"consoleIcon": console.Embedded().Icon(),
 	}
@@ -72,9 +72,9 @@ func sharedNames(account string) events.Names {
 // account. populate returns the values of the path parameters that identify the objects.
 func populate(
 	fx *functionstest.Fixture, sampleSet *events.SampleSet, key, account string, groups ...string,
-) events.Names {
+) events.Values {
 	fx.Helper()
-	n, err := sampleSet.Names(sharedNames(account))
+	n, err := sampleSet.Values(sharedValues(account))
 	if err != nil {
 		fx.Fatal(err)
 	}
@@ -90,7 +90,7 @@ type populatedFixture struct {
 	*functionstest.Fixture
 	sampleSet *events.SampleSet
 	key       string
-	names     events.Names
+	values    events.Values
 }
 
 func newPopulatedFixture(t *testing.T) (p populatedFixture) {
@@ -99,7 +99,7 @@ func newPopulatedFixture(t *testing.T) (p populatedFixture) {
 	synctest.Test(t, func(t *testing.T) {
 		p.Fixture = newFixture(t)
 		p.key = p.CreateAccount("acme")
-		p.names = populate(p.Fixture, p.sampleSet, p.key, "acme")
+		p.values = populate(p.Fixture, p.sampleSet, p.key, "acme")
 	})
 	return p
 }
@@ -177,7 +177,7 @@ func mutates(d api.Declaration) bool    { return d.Mutates() }
 func inDocument(d api.Declaration) bool { return !d.Hidden }
 
 // requestTarget returns the path with the query, and the body, of a request with the values n of parameters.
-func requestTarget(t *testing.T, d api.Declaration, r events.Request, n events.Names) (path, body string) {
+func requestTarget(t *testing.T, d api.Declaration, r events.Request, n events.Values) (path, body string) {
 	t.Helper()
 	path, body, err := r.Target(d, n)
 	if err != nil {
@@ -196,9 +196,9 @@ func variants(sampleSet *events.SampleSet, d api.Declaration) []events.Request {
 // response, and the values of the request's parameters. The field Uses of the copy has only the uses of this request.
 func (p populatedFixture) sendValid(
 	t *testing.T, d api.Declaration, r events.Request, headers ...string,
-) (*functionstest.Fixture, functionstest.Response, events.Names) {
+) (*functionstest.Fixture, functionstest.Response, events.Values) {
 	t.Helper()
-	fx, n := p.Copy(t), maps.Clone(p.names)
+	fx, n := p.Copy(t), maps.Clone(p.values)
 	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestSamplesCreateEveryObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		key := fx.CreateAccount("acme")
-		n, err := sampleSet.Names(sharedNames("acme"))
+		n, err := sampleSet.Values(sharedValues("acme"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestFuzzedRequestsGetDeclaredResponses(t *testing.T) {
 		for range 2 {
 			fx := p.Copy(t)
 			for range 8 {
-				path, body := fuzz.request(t, d, valid, p.names)
+				path, body := fuzz.request(t, d, valid, p.values)
 				fx.Restart()                     // empties the caches and resets the request IDs
 				fx.Now = fx.Now.Add(time.Second) // so that each audit record has its own time
 				before, call := fx.Items.Snapshot(), truncate(d.Method+" "+path+" "+body)
@@ -97,14 +97,14 @@ func truncate(text string) string {
 type fuzzer struct{ *rand.Rand }
 
 // request returns the path and the body of a valid request, with a random value in the path, the query or the body.
-func (f fuzzer) request(t *testing.T, d api.Declaration, valid events.Request, names events.Names) (path, body string) {
+func (f fuzzer) request(t *testing.T, d api.Declaration, valid events.Request, values events.Values) (path, body string) {
 	t.Helper()
-	path, body = requestTarget(t, d, valid, names)
+	path, body = requestTarget(t, d, valid, values)
 	parameters := events.Parameters(d)
 	switch n := f.IntN(4); {
 	case n == 0 && len(parameters) > 0:
-		fuzzed := events.Names{parameters[f.IntN(len(parameters))]: f.randomText()}
-		for name, value := range names {
+		fuzzed := events.Values{parameters[f.IntN(len(parameters))]: f.randomText()}
+		for name, value := range values {
 			if fuzzed[name] == "" {
 				fuzzed[name] = value
 			}

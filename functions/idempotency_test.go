@@ -39,11 +39,11 @@ func (p populatedFixture) newPreparedRequest(
 	t *testing.T, d api.Declaration, r events.Request, wrap func(store.Backend) store.Backend,
 ) preparedRequest {
 	t.Helper()
-	fx, names := p.Copy(t), maps.Clone(p.names)
-	if err := p.sampleSet.RunSteps(fx.Client(p.key), names, r.Prerequisites); err != nil {
+	fx, values := p.Copy(t), maps.Clone(p.values)
+	if err := p.sampleSet.RunSteps(fx.Client(p.key), values, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}
-	path, body := requestTarget(t, d, r, names)
+	path, body := requestTarget(t, d, r, values)
 	out := preparedRequest{fx, d.Method, path, body, p.key, fx.Items.Snapshot()}
 	if wrap != nil {
 		fx.Parts.Table = storetest.NewWithBackend(t, wrap(fx.Items), storetest.Clock(fx.Parts.Now))

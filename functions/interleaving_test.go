@@ -75,7 +75,7 @@ func TestConcurrentChangesAreSerializable(t *testing.T) {
 			}
 		}
 		for i, r := range variants(p.sampleSet, d) {
-			if i > 0 && len(r.Names) == 0 || len(r.Prerequisites) > 0 {
+			if i > 0 && len(r.Values) == 0 || len(r.Prerequisites) > 0 {
 				continue // recreated objects have other names, such as ids
 			}
 			for _, second := range p.groupChanges(d) {
@@ -181,7 +181,7 @@ func (p populatedFixture) checkInterleavingAt(
 	others := append([]change{b}, more...)
 	setup := func() (fx *functionstest.Fixture, backend *interruptedBackend, call func(change) int) {
 		fx = p.Copy(t)
-		n := maps.Clone(p.names)
+		n := maps.Clone(p.values)
 		steps := slices.Clone(a.Prerequisites)
 		for _, b := range others {
 			if a.ID != b.ID {

@@ -66,7 +66,7 @@ func ledgerLine(t *testing.T, p populatedFixture, d api.Declaration) string {
 	key := p.callerKey(fx, d)
 	fx.Uses.Clear()
 	log.read, log.write = 0, 0
-	path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+	path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 	fx.Call(key, d.Method, path, body).Want(d.Status)
 	u := fx.Uses
 	maxCommits := 1

@@ -53,7 +53,7 @@ func TestRateLimitIsSharedAndReportedOnEveryResponse(t *testing.T) {
 	forEachOperation(t, hasRateLimit, func(t *testing.T, d api.Declaration) {
 		fx := p.Copy(t).EnableBackground()
 		fx.Now = fx.Now.Truncate(time.Second).Add(300 * time.Millisecond)
-		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 		listPath := "/v1/accounts/acme/key-buckets?limit=1"
 		otherKey := fx.CreateKey("acme", nil)
 		for n := range 100 {
@@ -168,7 +168,7 @@ func TestRequestLimitAppliesToEveryOperation(t *testing.T) {
 		fx := p.Copy(t).EnableBackground()
 		fx.Now = fx.Now.Truncate(time.Second).Add(300 * time.Millisecond)
 		fx.SetLimit("acme", limits.Requests, 1)
-		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 		if resp := fx.Call(p.key, d.Method, path, body); resp.Status == http.StatusTooManyRequests {
 			t.Errorf("first request of a second = %d %s, want no 429", resp.Status, resp.Body)
 		}
@@ -235,7 +235,7 @@ func TestEachLimitAppliesToItsAccount(t *testing.T) {
 		t.Run(l.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fx := p.Copy(t)
-				path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+				path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 				fx.SetLimit("acme", l, 1)
 				status := http.StatusForbidden
 				if l.Kind != limits.Total {

@@ -20,7 +20,7 @@ func TestNamesInBodiesAreExact(t *testing.T) {
 	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
 		count := 0
 		for _, r := range variants(p.sampleSet, d) {
-			path, body := requestTarget(t, d, r, p.names)
+			path, body := requestTarget(t, d, r, p.values)
 			for _, c := range operations[d.ID].RequestBody.Content {
 				misspellFields(decodeJSON(t, body), c.Schema, schemas, func(correct, misspelled string, document any) {
 					count++
@@ -98,7 +98,7 @@ func misspellings(name string) (spellings []string) {
 func TestFreeFormNamesArePreserved(t *testing.T) {
 	p := newPopulatedFixture(t)
 	fx := p.Copy(t)
-	consumersPath := fmt.Sprintf("/v1/accounts/acme/key-buckets/%s/consumers", p.names["bucketName"])
+	consumersPath := fmt.Sprintf("/v1/accounts/acme/key-buckets/%s/consumers", p.values["bucketName"])
 	fx.Call(p.key, http.MethodPost, consumersPath,
 		`{"name":"kelvin","tags":{"plan":"a","PLAN":"b","Name":"c"},"metadata":{"k":1,"K":2,"\u212a":3,"nested":{"Name":1,`+
 			`"name":2}}}`).Want(http.StatusOK)

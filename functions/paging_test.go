@@ -40,7 +40,7 @@ func TestEveryListIsPaged(t *testing.T) {
 		return false
 	}
 	forEachOperation(t, isList, func(t *testing.T, d api.Declaration) {
-		fx, n, r := p.Copy(t), maps.Clone(p.names), p.sampleSet.Request(d)
+		fx, n, r := p.Copy(t), maps.Clone(p.values), p.sampleSet.Request(d)
 		for _, creator := range createOperations(d) {
 			request := p.sampleSet.Request(creator)
 			if err := p.sampleSet.RunSteps(fx.Client(p.key), n, request.Prerequisites); err != nil {

@@ -28,7 +28,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 			for _, query := range []string{parameter.Name + "=", parameter.Name} {
 				r := p.sampleSet.Request(d)
 				r.Query = strings.TrimPrefix(r.Query+"&"+query, "&")
-				path, body := requestTarget(t, d, r, p.names)
+				path, body := requestTarget(t, d, r, p.values)
 				fx := p.Copy(t)
 				before := fx.Items.Snapshot()
 				fx.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+parameter.Name+": is empty")
@@ -54,7 +54,7 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 			for _, second := range []string{first + "=2", first + "=1", escaped + "=2"} {
 				r := p.sampleSet.Request(d)
 				r.Query = first + "=1&" + second
-				path, body := requestTarget(t, d, r, p.names)
+				path, body := requestTarget(t, d, r, p.values)
 				fx := p.Copy(t)
 				before := fx.Items.Snapshot()
 				fx.Call(p.key, d.Method, path, body).Want(http.StatusBadRequest, "query."+first+": is given more than once")
@@ -70,10 +70,10 @@ func TestUnauthenticatedRequestIsAlwaysUnauthorized(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
 		r, fx := p.sampleSet.Request(d), p.Copy(t)
-		path, body := requestTarget(t, d, r, p.names)
+		path, body := requestTarget(t, d, r, p.values)
 		paths := []string{path + map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "a=%00"}
 		for _, name := range events.Parameters(d) {
-			n := maps.Clone(p.names)
+			n := maps.Clone(p.values)
 			n[name] = "a\x00\ufffd"
 			invalidPath, _ := requestTarget(t, d, r, n)
 			paths = append(paths, invalidPath)
@@ -95,13 +95,13 @@ func TestUUIDsAreCaseInsensitive(t *testing.T) {
 	tested := false
 	forEachOperation(t, anyOperation, func(t *testing.T, d api.Declaration) {
 		for _, name := range events.Parameters(d) {
-			if !uuidPattern.MatchString(p.names[name]) {
+			if !uuidPattern.MatchString(p.values[name]) {
 				continue
 			}
 			tested = true
-			n := maps.Clone(p.names)
+			n := maps.Clone(p.values)
 			n[name] = strings.ToUpper(n[name])
-			path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+			path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 			want := p.Copy(t).Call(p.key, d.Method, path, body).Want(d.Status)
 			path, body = requestTarget(t, d, p.sampleSet.Request(d), n)
 			if got := p.Copy(t).Call(p.key, d.Method, path, body); got.Body != want.Body || got.Status != want.Status {

@@ -60,7 +60,7 @@ func TestSamplesUseOnlyDeclaredNames(t *testing.T) {
 	sampledParameters := map[string]map[string]bool{} // the query parameters in samples, by operation
 	check := func(t *testing.T, d api.Declaration, r events.Request) {
 		t.Helper()
-		for name := range r.Names {
+		for name := range r.Values {
 			if !parameters[name] {
 				t.Errorf("%s: a sample names %s, want a path parameter", d.ID, name)
 			}

@@ -160,7 +160,7 @@ func TestSecretsAreNotStoredInClear(t *testing.T) {
 	secrets := map[string]bool{}
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
 		for _, r := range variants(p.sampleSet, d) {
-			fx, n := p.Copy(t), maps.Clone(p.names)
+			fx, n := p.Copy(t), maps.Clone(p.values)
 			if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 				t.Fatal(err)
 			}

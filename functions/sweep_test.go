@@ -29,7 +29,7 @@ func TestInvalidKeysAreUnauthorized(t *testing.T) {
 		expiry := fx.Now.Add(time.Minute)
 		expiredKey := fx.CreateKeyWith("acme", accounts.Spec{ExpiresOn: &expiry, Permissions: auth.Full()})
 		fx.Now = expiry
-		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 		before := fx.Items.Snapshot()
 		for name, key := range map[string]string{
 			"none": "", "garbage": "garbage", "a consumer key": "gwk_0123456789ABCDEFGHIJKLMNOPQRSTUV_00000000",
@@ -54,7 +54,7 @@ func TestMissingScopeIsForbiddenAndChangesNothing(t *testing.T) {
 			})
 		})
 		before := fx.Items.Snapshot()
-		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 		fx.Call(key, d.Method, path, body).Want(http.StatusForbidden, string(d.Scope))
 		assertUnchanged(t, before, fx.Items.Snapshot())
 		assertRefusalRecorded(fx, d, before)
@@ -70,7 +70,7 @@ func TestDeclaredScopeIsSufficient(t *testing.T) {
 		if d.Scope == "" {
 			key = fx.CreateKey("acme", func(p *auth.Permissions) { p.Scopes = nil })
 		}
-		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+		path, body := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 		fx.Call(key, d.Method, path, body).Want(d.Status)
 	})
 }
@@ -176,7 +176,7 @@ func unauthorizedCallers() []unauthorizedCaller {
 type visibilityFixtures struct {
 	withObjects, withoutObjects *functionstest.Fixture
 	key                         string
-	names                       events.Names
+	values                      events.Values
 }
 
 // newFixtures returns the two fixtures for a caller. Both have the objects that the caller can see.
@@ -208,10 +208,10 @@ func (c unauthorizedCaller) newFixtures(t *testing.T, sampleSet *events.SampleSe
 		}
 		out = visibilityFixtures{
 			withObjects: withObjects, withoutObjects: withoutObjects, key: key,
-			names: populate(withObjects, sampleSet, fullKey, c.owner, remaining...),
+			values: populate(withObjects, sampleSet, fullKey, c.owner, remaining...),
 		}
 	})
-	out.names["accountName"] = c.accountName
+	out.values["accountName"] = c.accountName
 	return out
 }
 
@@ -224,7 +224,7 @@ func TestHiddenResourcesLookMissing(t *testing.T) {
 			fixtures := c.newFixtures(t, sampleSet)
 			forEachOperation(t, fewerIfRacing(needsKey), func(t *testing.T, d api.Declaration) {
 				for i, r := range variants(sampleSet, d) {
-					path, body := requestTarget(t, d, r, fixtures.names)
+					path, body := requestTarget(t, d, r, fixtures.values)
 					want := c.status(d, r, path, body)
 					if len(r.Prerequisites) > 0 && i > 0 {
 						continue // only the owner can create the objects that a variant needs
@@ -266,12 +266,12 @@ func TestOtherAccountsDoNotAffectResponses(t *testing.T) {
 	sampleSet := samples(t)
 	var single, shared *functionstest.Fixture
 	var key string
-	var names events.Names
+	var values events.Values
 	synctest.Test(t, func(t *testing.T) {
 		setup := func() (fx *functionstest.Fixture) {
 			fx = newFixture(t)
 			key = fx.CreateAccount("acme")
-			names = populate(fx, sampleSet, key, "acme")
+			values = populate(fx, sampleSet, key, "acme")
 			return fx
 		}
 		single, shared = setup(), setup()
@@ -281,7 +281,7 @@ func TestOtherAccountsDoNotAffectResponses(t *testing.T) {
 	forEachOperation(t, needsKey, func(t *testing.T, d api.Declaration) {
 		for _, r := range append(variants(sampleSet, d), sampleSet.CreationRequests(d)...) {
 			send := func(fx *functionstest.Fixture) string {
-				n := maps.Clone(names)
+				n := maps.Clone(values)
 				if err := sampleSet.RunSteps(fx.Client(key), n, r.Prerequisites); err != nil {
 					t.Fatal(err)
 				}
@@ -310,7 +310,7 @@ func TestBadInputIsRefusedAndRecorded(t *testing.T) {
 	p := newPopulatedFixture(t)
 	forEachOperation(t, func(d api.Declaration) bool { return d.TakesBody }, func(t *testing.T, d api.Declaration) {
 		fx := p.Copy(t)
-		path, _ := requestTarget(t, d, p.sampleSet.Request(d), p.names)
+		path, _ := requestTarget(t, d, p.sampleSet.Request(d), p.values)
 		for _, body := range []string{`{`, `"text"`, `17`, `{"a":1,"a":2}`} {
 			fx.Restart()
 			fx.Now = fx.Now.Add(time.Second)

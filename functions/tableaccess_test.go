@@ -151,7 +151,7 @@ func (p populatedFixture) backgroundAccess(t *testing.T, declarations []api.Decl
 	if i < 0 {
 		return store.TableAccess{}
 	}
-	fx, n := p.Copy(t), maps.Clone(p.names)
+	fx, n := p.Copy(t), maps.Clone(p.values)
 	path, body := requestTarget(t, declarations[i], p.sampleSet.Request(declarations[i]), n)
 	fx.Now = fx.Now.AddDate(0, 0, 1)
 	session := fx.CreateSession(p.key)
@@ -173,7 +173,7 @@ func (p populatedFixture) backgroundAccess(t *testing.T, declarations []api.Decl
 // dryRunAccess returns the key prefixes that the dry run of a request accesses.
 func (p populatedFixture) dryRunAccess(t *testing.T, d api.Declaration, r events.Request) store.TableAccess {
 	t.Helper()
-	fx, n := p.Copy(t), maps.Clone(p.names)
+	fx, n := p.Copy(t), maps.Clone(p.values)
 	if err := p.sampleSet.RunSteps(fx.Client(p.key), n, r.Prerequisites); err != nil {
 		t.Fatal(err)
 	}

@@ -208,10 +208,10 @@ func TestToolCallMatchesRequest(t *testing.T) {
 	compared := 0
 	forEachOperation(t, fewerIfRacing(isTool), func(t *testing.T, d api.Declaration) {
 		tool := tools[d.Method+" "+d.Path]
-		rg := requestGenerator{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
+		rg := requestGenerator{t: t, d: d, doc: doc, values: p.values, operation: operations[d.ID], schemas: schemas}
 		random := rand.New(rand.NewPCG(*violationSeed, uint64(len(d.ID))))
 		for _, rg.valid = range variants(p.sampleSet, d) {
-			rg.path, rg.body = requestTarget(t, d, rg.valid, p.names)
+			rg.path, rg.body = requestTarget(t, d, rg.valid, p.values)
 			targets, bodies := append(rg.queries(), rg.paths()...), rg.fields()
 			cases := []changedRequest{
 				{path: rg.path, body: rg.body},

@@ -264,7 +264,7 @@ func TestTwoReleasesShareATable(t *testing.T) {
 				if c.Method == http.MethodDelete && random.IntN(8) > 0 {
 					continue // after most objects were deleted, few changes are possible
 				}
-				path, body := requestTarget(t, c.Declaration, c.Request, p.names)
+				path, body := requestTarget(t, c.Declaration, c.Request, p.values)
 				if resp := fx.Call(p.key, c.Method, path, body); resp.Status >= http.StatusInternalServerError {
 					t.Errorf("seed %d: %s = %d %s, want a status below 500", seed, c.ID, resp.Status, resp.Body)
 				}

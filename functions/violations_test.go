@@ -59,10 +59,10 @@ func TestEveryViolationIsRefused(t *testing.T) {
 	sent, refused := 0, 0
 	forEachOperation(t, fewerIfRacing(anyOperation), func(t *testing.T, d api.Declaration) {
 		checker := responseChecker{t: t, p: p, problem: problem, d: d}
-		rg := requestGenerator{t: t, d: d, doc: doc, names: p.names, operation: operations[d.ID], schemas: schemas}
+		rg := requestGenerator{t: t, d: d, doc: doc, values: p.values, operation: operations[d.ID], schemas: schemas}
 		valid := variants(p.sampleSet, d)
 		for _, rg.valid = range valid {
-			rg.path, rg.body = requestTarget(t, d, rg.valid, p.names)
+			rg.path, rg.body = requestTarget(t, d, rg.valid, p.values)
 			for b := range rg.singleFaults() {
 				if checker.send(b); t.Failed() {
 					return
@@ -71,7 +71,7 @@ func TestEveryViolationIsRefused(t *testing.T) {
 		}
 		random := rand.New(rand.NewPCG(*violationSeed, uint64(len(d.ID))))
 		for _, rg.valid = range valid {
-			rg.path, rg.body = requestTarget(t, d, rg.valid, p.names)
+			rg.path, rg.body = requestTarget(t, d, rg.valid, p.values)
 			targets, bodies := append(rg.queries(), rg.paths()...), rg.fields()
 			for range *randomViolations / len(operations) / len(valid) {
 				if checker.send(rg.random(random, targets, bodies)); t.Failed() {
@@ -175,7 +175,7 @@ type requestGenerator struct {
 	t          *testing.T
 	d          api.Declaration
 	doc        *servedDocument
-	names      events.Names
+	values     events.Values
 	operation  operationSpec
 	schemas    map[string]schema
 	valid      events.Request
@@ -252,9 +252,9 @@ var unusualNames = []string{
 func (rg requestGenerator) paths() (out []changedRequest) {
 	for _, parameter := range events.Parameters(rg.d) {
 		for _, name := range unusualNames {
-			n, r := maps.Clone(rg.names), rg.valid
-			n[parameter], r.Names = name, maps.Clone(r.Names)
-			delete(r.Names, parameter) // a named value would replace the unusual name
+			n, r := maps.Clone(rg.values), rg.valid
+			n[parameter], r.Values = name, maps.Clone(r.Values)
+			delete(r.Values, parameter) // a named value would replace the unusual name
 			path, body := requestTarget(rg.t, rg.d, r, n)
 			b := changedRequest{label: "path." + parameter, method: rg.d.Method, path: path, body: body}
 			if rg.isInvalid("path", parameter, name) {
@@ -307,7 +307,7 @@ func (rg requestGenerator) queries() (out []changedRequest) {
 	pathWith := func(query string) string {
 		r := rg.valid
 		r.Query = strings.TrimPrefix(r.Query+"&"+query, "&")
-		path, _ := requestTarget(rg.t, rg.d, r, rg.names)
+		path, _ := requestTarget(rg.t, rg.d, r, rg.values)
 		return path
 	}
 	for _, query := range []string{"a=%", "a=%zz", "%=1", "a=%ff", "a=%00", "a;b=1"} {

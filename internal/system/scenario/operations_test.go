@@ -191,7 +191,7 @@ func (w *walkthrough) remaining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := sampleSet.Names(events.Names{
+	values, err := sampleSet.Values(events.Values{
 		"accountName": w.inst.account, "projectName": unique(t, "rest"),
 		"branchName": "main", "consoleIcon": console.Embedded().Icon(),
 	})
@@ -223,7 +223,7 @@ func (w *walkthrough) remaining(t *testing.T) {
 			groups = append(groups, g.Name)
 		}
 	}
-	if err := sampleSet.Setup(c, names, groups...); err != nil {
+	if err := sampleSet.Setup(c, values, groups...); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range append(requests, deletions...) {
@@ -231,10 +231,10 @@ func (w *walkthrough) remaining(t *testing.T) {
 			continue // this operation does not return JSON, and browser_test.go requests it
 		}
 		r := sampleSet.Request(d)
-		if err := sampleSet.RunSteps(c, names, r.Prerequisites); err != nil {
+		if err := sampleSet.RunSteps(c, values, r.Prerequisites); err != nil {
 			t.Fatal(err)
 		}
-		target, body, err := r.Target(d, names)
+		target, body, err := r.Target(d, values)
 		if err != nil {
 			t.Fatal(err)
 		}
