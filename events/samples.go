@@ -218,8 +218,8 @@ func (b *SampleSet) Request(d api.Declaration) Request {
 }
 
 // CreationRequests returns the requests for an operation in the Setup of all groups. If captured has parameters, it
-// returns only the requests that capture one of these parameters, or whose body has the parameter as the name of the new
-// object. After Setup, the objects of these requests already exist.
+// returns only the requests that capture one of these parameters, or whose body has the parameter as the name of the
+// new object. After Setup, the objects of these requests already exist.
 func (b *SampleSet) CreationRequests(d api.Declaration, captured ...string) (out []Request) {
 	for _, g := range b.groups {
 		for _, s := range b.samples[g.Name].Setup {

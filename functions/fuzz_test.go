@@ -97,7 +97,9 @@ func truncate(text string) string {
 type fuzzer struct{ *rand.Rand }
 
 // request returns the path and the body of a valid request, with a random value in the path, the query or the body.
-func (f fuzzer) request(t *testing.T, d api.Declaration, valid events.Request, values events.Values) (path, body string) {
+func (f fuzzer) request(
+	t *testing.T, d api.Declaration, valid events.Request, values events.Values,
+) (path, body string) {
 	t.Helper()
 	path, body = requestTarget(t, d, valid, values)
 	parameters := events.Parameters(d)
