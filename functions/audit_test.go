@@ -19,11 +19,11 @@ import (
 // table contains all items of a table.
 type table = map[store.Key]store.Item
 
-// newAuditRecords returns the audit records of a fixture that are not in before, an earlier state of its table.
-func newAuditRecords(fx *functionstest.Fixture, before table) (out []audit.Entry) {
+// newAuditRecords returns the audit records of a fixture that are not in known, such as an earlier state of its table.
+func newAuditRecords(fx *functionstest.Fixture, known table) (out []audit.Entry) {
 	fx.Helper()
 	for key := range fx.Items.Snapshot() {
-		if _, existed := before[key]; existed || !audit.IsRecord(key) {
+		if _, isKnown := known[key]; isKnown || !audit.IsRecord(key) {
 			continue
 		}
 		var e audit.Entry
@@ -94,13 +94,13 @@ func TestEveryChangeWritesOneAuditRecord(t *testing.T) {
 			if equalExceptAudit(p.Items.Snapshot(), fx.Items.Snapshot(), len(r.Prerequisites) > 0) {
 				t.Errorf("%s changes only the audit log, want another change too", d.ID)
 			}
-			before := table{}
+			otherItems := table{} // without the audit records of the request's day: earlier requests are of another day
 			for key, item := range fx.Items.Snapshot() {
 				if !audit.IsRecord(key) || !strings.Contains(key.SK, fx.Now.UTC().Format("2006-01-02")) {
-					before[key] = item
+					otherItems[key] = item
 				}
 			}
-			records := newAuditRecords(fx, before)
+			records := newAuditRecords(fx, otherItems)
 			if len(records) != 1 {
 				t.Fatalf("%s left %d audit records, want 1", d.ID, len(records))
 			}

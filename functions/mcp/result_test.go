@@ -84,8 +84,8 @@ func TestResultMasksSecrets(t *testing.T) {
 	}
 }
 
-// TestReadToolFindsEnclosingResource checks that readTool returns the tool for the longest prefix of a path that a tool
-// reads.
+// TestReadToolFindsEnclosingResource checks that readTool returns the tool that reads the object at a path or, if no tool
+// reads it, the nearest object above it.
 func TestReadToolFindsEnclosingResource(t *testing.T) {
 	c := newCatalog()
 	for name, want := range map[string]string{
@@ -140,9 +140,9 @@ func TestRefusalHintGivesAdvice(t *testing.T) {
 	}
 }
 
-// TestCallIsCanceledWithItsMessage checks that the context of a call's request to the API is canceled when the client
+// TestDisconnectCancelsAPIRequest checks that the context of a call's request to the API is canceled when the client
 // disconnects, so that the call makes no further table calls.
-func TestCallIsCanceledWithItsMessage(t *testing.T) {
+func TestDisconnectCancelsAPIRequest(t *testing.T) {
 	called, canceled := false, false
 	s := &server{catalog: newCatalog, parts: installation.Parts{}}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), callerKey{}, &caller{server: s}))
