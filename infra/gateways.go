@@ -38,11 +38,11 @@ func (s Settings) checkGateway(values settingValues) error {
 	var errs []error
 	addError := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.HostedZone != "" && (s.GatewayDomain == "" || s.Emulator != "") {
-		addError("-c hostedZone needs -c gatewayDomain, whose names it leads, and is not for emulators")
+		addError("-c hostedZone needs -c gatewayDomain, whose DNS records it gets, and is not for emulators")
 	}
 	if values["gatewayContainerWeight"] != nil && (s.Gateway != gatewayBoth || s.HostedZone == "") {
-		addError("-c gatewayContainerWeight is for hostedZone and gateway=both, which have two places to lead clients to: " +
-			"say both, or leave it out")
+		addError("-c gatewayContainerWeight is for hostedZone and gateway=both, which divide clients between two targets: " +
+			"set both, or leave it out")
 	}
 	if !s.servedByProcesses() {
 		for _, name := range processSettings {
@@ -60,7 +60,7 @@ func (s Settings) checkGateway(values settingValues) error {
 		addError("-c gateway=%s needs -c gatewayDomain, whose certificate the processes have", s.Gateway)
 	}
 	if s.GatewayTasks > s.GatewayTasksMost {
-		addError("-c gatewayTasks=%d is the fewest, and gatewayTasksMost=%d the most: say gatewayTasksMost=%[1]d or more",
+		addError("-c gatewayTasks=%d is more than gatewayTasksMost=%d: set gatewayTasksMost to %[1]d or more",
 			s.GatewayTasks, s.GatewayTasksMost)
 	}
 	for _, name := range functionSettings {
@@ -79,8 +79,8 @@ var subnetID = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
 func (s Settings) checkNetwork() error {
 	var errs []error
 	if (s.VPC == "") != (len(s.Subnets) == 0) || s.VPC == "" && len(s.BalancerSubnets) > 0 {
-		errs = append(errs, errors.New("-c vpc and subnets are said together, and balancerSubnets beside them where "+
-			"those are private"))
+		errs = append(errs, errors.New("-c vpc and -c subnets need each other: set both, and also balancerSubnets if the "+
+			"subnets are private"))
 	}
 	for _, setting := range []struct {
 		name string

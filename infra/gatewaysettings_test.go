@@ -17,9 +17,9 @@ func bothTargets(overrides map[string]string) map[string]string {
 	return out
 }
 
-// invalidServiceSettings are contexts whose settings of the gateway are invalid or contradict each other, and a part of
+// invalidGatewaySettings are contexts whose settings of the gateway are invalid or contradict each other, and a part of
 // the error.
-var invalidServiceSettings = map[string]struct {
+var invalidGatewaySettings = map[string]struct {
 	context map[string]string
 	want    string
 }{
@@ -32,7 +32,7 @@ var invalidServiceSettings = map[string]struct {
 	"text as the number of tasks": {bothTargets(map[string]string{"gatewayTasks": "two"}), "-c gatewayTasks is a whole"},
 	"more tasks than the maximum": {
 		bothTargets(map[string]string{"gatewayTasks": "12"}),
-		"-c gatewayTasks=12 is the fewest, " + "and gatewayTasksMost=10 the most: say gatewayTasksMost=12 or more",
+		"-c gatewayTasks=12 is more than gatewayTasksMost=10: set gatewayTasksMost to 12 or more",
 	},
 	"maximum number of tasks without processes": {
 		minimalContext(map[string]string{"gatewayTasksMost": "3"}), "-c gatewayTasksMost is for gateways as processes",
@@ -42,10 +42,10 @@ var invalidServiceSettings = map[string]struct {
 	},
 	"invalid id of a network": {bothTargets(map[string]string{"vpc": "mine"}), "-c vpc is the id of a VPC"},
 	"a network without subnets": {
-		bothTargets(map[string]string{"vpc": "vpc-01234567"}), "-c vpc and subnets are said together",
+		bothTargets(map[string]string{"vpc": "vpc-01234567"}), "-c vpc and -c subnets need each other",
 	},
 	"subnets without a network": {
-		bothTargets(map[string]string{"subnets": "subnet-00000001 subnet-00000002"}), "-c vpc and subnets are said together",
+		bothTargets(map[string]string{"subnets": "subnet-00000001 subnet-00000002"}), "-c vpc and -c subnets need each other",
 	},
 	"one subnet": {
 		bothTargets(map[string]string{"vpc": "vpc-01234567", "subnets": "subnet-00000001"}),
@@ -86,7 +86,7 @@ var invalidServiceSettings = map[string]struct {
 	},
 	"hosted zone on an emulator": {
 		minimalContext(map[string]string{"hostedZone": "Z1", "emulator": miniStack, "architecture": "x86_64"}),
-		"-c hostedZone needs -c gatewayDomain, whose names it leads, and is not for emulators",
+		"-c hostedZone needs -c gatewayDomain, whose DNS records it gets, and is not for emulators",
 	},
 	"weight without a hosted zone": {
 		bothTargets(map[string]string{"gatewayContainerWeight": "10"}),
@@ -141,10 +141,10 @@ var invalidServiceSettings = map[string]struct {
 	},
 }
 
-// TestInvalidServiceSettingsAreRefused checks that each invalid setting causes an error of one line. Processes need no
+// TestInvalidGatewaySettingsAreRefused checks that each invalid setting causes an error of one line. Processes need no
 // certificate of ACM, so a context without one is valid.
-func TestInvalidServiceSettingsAreRefused(t *testing.T) {
-	for name, tt := range invalidServiceSettings {
+func TestInvalidGatewaySettingsAreRefused(t *testing.T) {
+	for name, tt := range invalidGatewaySettings {
 		_, err := settingsFrom(tt.context)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: settingsFrom() error = %v, want one line with %q", name, err, tt.want)
@@ -204,12 +204,12 @@ var gatewayChanges = []struct {
 	{
 		map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "90"},
 		map[string]string{"gateway": "container", "hostedZone": "Z1"},
-		[]string{"10 of 100 clients are led there: say gatewayContainerWeight=100"},
+		[]string{"DNS records still send 10 of 100 clients there: say gatewayContainerWeight=100"},
 	},
 	{
 		map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "90"},
 		map[string]string{"gateway": "lambda", "hostedZone": "Z1"},
-		[]string{"90 of 100 clients are led there: say gatewayContainerWeight=0"},
+		[]string{"DNS records still send 90 of 100 clients there: say gatewayContainerWeight=0"},
 	},
 	{
 		map[string]string{"gateway": "both", "hostedZone": "Z1", "gatewayContainerWeight": "100"},
@@ -227,12 +227,12 @@ var gatewayChanges = []struct {
 			"gateway": "both", "vpc": "vpc-01234567",
 			"subnets": "subnet-00000001 subnet-00000002",
 		},
-		[]string{"while AWS moves none to another: say gateway=lambda in infra/stages/dev.json and deploy that first"},
+		[]string{"while AWS cannot move a load balancer to another network: say gateway=lambda in infra/stages/dev.json and deploy that first"},
 	},
 	{
 		map[string]string{"gateway": "container", "hostedZone": "Z1"},
 		map[string]string{"gateway": "both", "hostedZone": "Z1"},
-		[]string{"made by the same deployment: say gatewayContainerWeight=100"},
+		[]string{"created by the same deployment: say gatewayContainerWeight=100"},
 	},
 	{
 		map[string]string{"gateway": "container", "hostedZone": "Z1"},
@@ -242,7 +242,7 @@ var gatewayChanges = []struct {
 	{map[string]string{"hostedZone": "Z1"}, map[string]string{
 		"gateway": "both", "hostedZone": "Z1",
 		"gatewayContainerWeight": "100",
-	}, []string{"made by the same deployment: say gatewayContainerWeight=0"}},
+	}, []string{"created by the same deployment: say gatewayContainerWeight=0"}},
 	{map[string]string{"hostedZone": "Z1"}, map[string]string{
 		"gateway": "both", "hostedZone": "Z1",
 		"gatewayContainerWeight": "30",

@@ -67,13 +67,13 @@ var gatewayRemovals = map[string]struct {
 	"function removed while clients use it": {
 		gatewayTemplate(functionTarget, processTarget, weightedRecords(10, 90)),
 		gatewayTemplate(processTarget, weightedRecords(0, 100)),
-		[]string{"while 10 of 100 clients are led there: say gatewayContainerWeight=100"},
+		[]string{"while DNS records still send 10 of 100 clients there: say gatewayContainerWeight=100"},
 		[]string{"10 of 100"},
 	},
 	"processes removed while clients use them": {
 		gatewayTemplate(functionTarget, processTarget, weightedRecords(99, 1)),
 		gatewayTemplate(functionTarget, weightedRecords(100, 0)),
-		[]string{"while 1 of 100 clients are led there: say gatewayContainerWeight=0 "},
+		[]string{"while DNS records still send 1 of 100 clients there: say gatewayContainerWeight=0 "},
 		[]string{"1 of 100"},
 	},
 	"function removed when no client uses it": {
@@ -86,7 +86,7 @@ var gatewayRemovals = map[string]struct {
 		gatewayTemplate(processTarget, weightedRecords(0, 100)),
 		gatewayTemplate(functionTarget, processTarget, weightedRecords(100, 0)),
 		[]string{"the way of every client to the processes would be " +
-			"removed while what they would be led to is made by the same deployment: say gatewayContainerWeight=100 in"},
+			"removed while the new target is created by the same deployment: say gatewayContainerWeight=100 in"},
 		[]string{"gatewayContainerWeight=100"},
 	},
 	"no client routed to a new function": {

@@ -68,7 +68,7 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 	if old.byProcess && current.byProcess && old.network != current.network {
 		found = append(found, Removal{
 			Name: "vpc", Loss: "the load balancer of deployments in its network",
-			Blocker: "AWS moves none to another", Prerequisite: gatewaySetting + "=lambda",
+			Blocker: "AWS cannot move a load balancer to another network", Prerequisite: gatewaySetting + "=lambda",
 		})
 	}
 	for _, target := range []struct {
@@ -83,7 +83,7 @@ func servingRemovals(before, after Stack, found []Removal) []Removal {
 			old.weights[target.identifier] > 0 && newWeight == 0 {
 			found = append(found, Removal{
 				Name: gatewaySetting, Loss: "the way of every client to " + target.label,
-				Blocker:      "what they would be led to is made by the same deployment",
+				Blocker:      "the new target is created by the same deployment",
 				Prerequisite: "gatewayContainerWeight=" + target.weight,
 			})
 		}
@@ -130,7 +130,7 @@ func (s servingState) blockRemovals(found []Removal, next servingState) {
 		case removed && !remains:
 			r.Blocker, r.Prerequisite = "nothing else serves deployments", gatewaySetting+"=both"
 		case removed && s.weights[identifier] > 0:
-			r.Blocker, r.Prerequisite = fmt.Sprintf("%g of 100 clients are led there", s.weights[identifier]),
+			r.Blocker, r.Prerequisite = fmt.Sprintf("DNS records still send %g of 100 clients there", s.weights[identifier]),
 				"gatewayContainerWeight="+weight
 		}
 	}
