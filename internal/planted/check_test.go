@@ -27,8 +27,8 @@ func defects(t *testing.T) []Defect {
 	return all
 }
 
-// selectableOnce plants all defects of the repository once for all tests.
-var selectableOnce = sync.OnceValues(func() (map[string]string, error) {
+// sourcesWithDefects plants all defects of the repository, once for all tests.
+var sourcesWithDefects = sync.OnceValues(func() (map[string]string, error) {
 	all, err := Read(os.DirFS("defects"))
 	if err == nil && len(all) == 0 {
 		err = errors.New("there are no defects")
@@ -36,13 +36,13 @@ var selectableOnce = sync.OnceValues(func() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return selectable(os.DirFS(repository), all)
+	return plantSelectable(os.DirFS(repository), all)
 })
 
 // TestEveryDefectStillApplies fails if a line that a defect replaces has changed, or if a defect cannot be selected at
 // run time.
 func TestEveryDefectStillApplies(t *testing.T) {
-	if _, err := selectableOnce(); err != nil {
+	if _, err := sourcesWithDefects(); err != nil {
 		t.Errorf("%v\nFix the files of these defects in internal/planted/defects.", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestSimulationsAreShort(t *testing.T) {
 
 func TestDefectIsNamed(t *testing.T) {
 	if os.Getenv("PLANTED_DEFECT") == "" {
-		t.Error("PLANTED_DEFECT is empty, want short waits")
+		t.Error("PLANTED_DEFECT is empty, want a value, because it shortens the waits of guards")
 	}
 }
 
@@ -267,7 +267,7 @@ func TestOnlyAGuardFailureCountsAsCaught(t *testing.T) {
 }
 
 // TestDefectMustApplyExactlyOnce checks that Plant refuses a defect that does not apply, or applies twice, before anything
-// is compiled. TestDefectThatDoesNotCompileIsNoBinary covers the other errors.
+// is compiled. TestUncompilableDefectIsRefused covers the other errors.
 func TestDefectMustApplyExactlyOnce(t *testing.T) {
 	tree := module(t)
 	for name, find := range map[string]string{"nowhere": "a * b", "twice": "Sum"} {

@@ -27,7 +27,7 @@ import (
 // does not compile prevents all guards from running. Without this test, only `make test-guards` would report such a
 // defect.
 func TestEveryDefectCompiles(t *testing.T) {
-	texts, err := selectableOnce()
+	texts, err := sourcesWithDefects()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type Planted struct {
 // Plant writes the changed source files to dir. It returns an error if a defect no longer applies, or cannot be
 // selected at run time.
 func (t Tree) Plant(ctx context.Context, dir string, defects []Defect) (*Planted, error) {
-	texts, err := selectable(os.DirFS(t.Root), defects)
+	texts, err := plantSelectable(os.DirFS(t.Root), defects)
 	if err != nil {
 		return nil, err
 	}

@@ -42,9 +42,9 @@ type source struct {
 	appended strings.Builder
 }
 
-// selectable returns the source files with all defects, by path, and for each of their packages one more file, which
-// selects a defect.
-func selectable(tree fs.FS, defects []Defect) (map[string]string, error) {
+// plantSelectable returns the source files with all defects, by path, and for each of their packages one more file,
+// which selects a defect at run time.
+func plantSelectable(tree fs.FS, defects []Defect) (map[string]string, error) {
 	files := sourceFiles{}
 	var wrong []error
 	for _, d := range defects {

@@ -175,15 +175,15 @@ func TestUnselectableChangesAreRefused(t *testing.T) {
 		shape("a syntax error", "TestFirst", "return all[0], nil", "return all["),
 		{Name: "a test", Guard: Guard{".", "TestLimits"}, Edits: []Edit{{"shapes_test.go", "t.Error(got)", "t.Log(got)"}}},
 	} {
-		if _, err := selectable(tree, []Defect{d}); err == nil || !strings.Contains(err.Error(), d.Name) {
-			t.Errorf("selectable(%s) = %v, want an error that names the defect", d.Name, err)
+		if _, err := plantSelectable(tree, []Defect{d}); err == nil || !strings.Contains(err.Error(), d.Name) {
+			t.Errorf("plantSelectable(%s) = %v, want an error that names the defect", d.Name, err)
 		}
 	}
 }
 
-// TestDefectThatDoesNotCompileIsNoBinary checks that Plant or Build returns an error for a defect that no longer
+// TestUncompilableDefectIsRefused checks that Plant or Build returns an error for a defect that no longer
 // applies, and for a defect that does not compile.
-func TestDefectThatDoesNotCompileIsNoBinary(t *testing.T) {
+func TestUncompilableDefectIsRefused(t *testing.T) {
 	tree := module(t)
 	for find, want := range map[string]string{"a * b": "no longer applies", "a + b": "undefined: c"} {
 		d := Defect{Name: "difference", Guard: Guard{".", "TestSum"}, Edits: []Edit{{"sum.go", find, "c"}}}
