@@ -96,8 +96,8 @@ func redeploy(ctx context.Context, folder, version string) error {
 	s := newSuite(miniStack, os.Getenv("AWS_ENDPOINT_URL"))
 	s.dir = folder
 	if s.endpoint == "" || !slices.Contains([]string{lastRelease, thisVersion, failing, repeated}, version) {
-		return errors.New("say deploy ministack FOLDER released|next|failing|repeated, in the environment of an update " +
-			"that runs: make test-update")
+		return errors.New("deploy needs the arguments ministack FOLDER released|next|failing|repeated, and the " +
+			"environment of a running update test: run make test-update, which calls it")
 	}
 	before, err := s.resources(ctx)
 	if err != nil {

@@ -117,7 +117,8 @@ func (d document) allow(out GrantsByFunction, function string, p policyPropertie
 		if s.Effect != "Allow" || s.NotAction != nil {
 			return errors.New("a statement is no plain Allow: teach package grants what it means")
 		}
-		if s.Condition != nil && !isRootKeyCondition(s.Condition, toList(s.Action)) { // only checked here
+		// A grant does not contain its condition, so the condition is only checked.
+		if s.Condition != nil && !isRootKeyCondition(s.Condition, toList(s.Action)) {
 			if _, err := parseLeadingKeys(s.Condition); err != nil {
 				return err
 			}
@@ -125,7 +126,7 @@ func (d document) allow(out GrantsByFunction, function string, p policyPropertie
 		for _, action := range toList(s.Action) {
 			name, ok := action.(string)
 			if !ok || strings.Contains(name, "*") {
-				return fmt.Errorf("the action %v is not the name of one", action)
+				return fmt.Errorf("the action %v is not the name of exactly one action", action)
 			}
 			for _, resource := range toList(s.Resource) {
 				out.add(function, Grant{name, d.render(resource)})
