@@ -1,6 +1,7 @@
 // Package preflight checks a data directory before a start writes to it. If a part of the directory is missing, the
 // start fails with a one-line error and changes no file. Otherwise it would create, for example, an empty store next to
-// the old root key, and serve it as a new installation.
+// the old root key, and serve it as a new installation. Only a missing account key is not an error: the start creates
+// another one.
 //
 // A first start creates the parts in this order: store, root key, objects, account, account key. Each part is on disk
 // before the next part is written. So an interrupted first start never leaves a root key, an object or an account key
@@ -143,7 +144,7 @@ func checkNotEmptied(ctx context.Context, dir *datadir.Dir, engine *embedded.Bac
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("the store in %s is empty, and %s beside it is of an installation that held data: put its files "+
+	return fmt.Errorf("the store in %s is empty, but it held data, according to %s next to it: put its files "+
 		"back (is its disk mounted?), or restore the last backup into another data directory; if a DynamoDB has the data, "+
 		"name it in %s; to start a new installation here, move %s away",
 		dir.Path(datadir.Engine), strings.Join(names, ", "), config.VarDynamoDBEndpoint, strings.Join(names, ", "))

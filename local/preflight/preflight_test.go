@@ -123,7 +123,7 @@ func TestIncompleteDirectoryIsRefused(t *testing.T) {
 			if err := openStore(t, dir).Close(); err != nil {
 				t.Fatal(err)
 			}
-		}, "is empty, and account-key, objects beside it is of an installation that held data"},
+		}, "is empty, but it held data, according to account-key, objects next to it"},
 		"with an object cut short": {func(t *testing.T, dir *datadir.Dir) {
 			t.Helper()
 			fill(t, dir)
