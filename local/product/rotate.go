@@ -139,9 +139,9 @@ functions with the new one. Then --finish leaves the new one alone. Give the key
 				"Both KMS keys unwrap the root key. Deploy with %s, and then finish with --finish.\n"
 			if finish {
 				message = "The KMS key %s alone unwraps the root key.\n"
-				err = rootkey.WrapOnly(cmd.Context(), client, to, r.table, request)
+				err = rootkey.KeepOnlyKMSKey(cmd.Context(), client, to, r.table, request)
 			} else {
-				err = rootkey.WrapAlso(cmd.Context(), client, from.kmsKey, to, r.table, request)
+				err = rootkey.AddKMSKey(cmd.Context(), client, from.kmsKey, to, r.table, request)
 			}
 			if err != nil {
 				return publicError(from.explain(err, sdk.Region))

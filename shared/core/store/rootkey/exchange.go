@@ -28,7 +28,8 @@ var _ EncryptClient = (*kms.Client)(nil)
 // that record to another table: another KMS key wraps the root key there.
 func IsRecordKey(key store.Key) bool { return key == recordPrefix.Key() }
 
-// ErrNoRootKey is the error of Export, WrapAlso, WrapOnly and Source.Existing for a table that has no root key yet.
+// ErrNoRootKey is the error of Export, AddKMSKey, KeepOnlyKMSKey and Source.Existing for a table that has no root key
+// yet.
 var ErrNoRootKey = errors.New("rootkey: the table has no root key yet")
 
 // ErrRotating is the error of a move during a rotation. An installation can only move while it has one root key.

@@ -56,14 +56,14 @@ func TestOlderReleaseFindsNoRotatedKey(t *testing.T) {
 		}
 	}
 	// The older release also finds no root key after a change of the KMS key and after an import.
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()); err != nil {
+	if err := rootkey.AddKMSKey(t.Context(), k, "old", "new", table, initiator()); err != nil {
 		t.Fatal(err)
 	}
-	if err := rootkey.WrapOnly(t.Context(), k, "new", table, initiator()); err != nil {
+	if err := rootkey.KeepOnlyKMSKey(t.Context(), k, "new", table, initiator()); err != nil {
 		t.Fatal(err)
 	}
 	if wrapped := readOlder(); len(wrapped) > 0 {
-		t.Errorf("wrapped key for an older release after WrapOnly() = %q, want none", wrapped)
+		t.Errorf("wrapped key for an older release after KeepOnlyKMSKey() = %q, want none", wrapped)
 	}
 	exported, err := rootkey.Export(t.Context(), k, "new", table)
 	if err != nil || exported.Number != 2 {

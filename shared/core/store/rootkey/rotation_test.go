@@ -165,7 +165,7 @@ func TestLookupsSurviveSecondRotation(t *testing.T) {
 	}
 }
 
-// TestOtherChangesAreRefusedUntilFinish checks that WrapAlso and Export are refused
+// TestOtherChangesAreRefusedUntilFinish checks that AddKMSKey and Export are refused
 // during a rotation, because a process may still have the old root key.
 func TestOtherChangesAreRefusedUntilFinish(t *testing.T) {
 	k, table := rootkeytest.New("key", "new"), storetest.New(t)
@@ -173,8 +173,8 @@ func TestOtherChangesAreRefusedUntilFinish(t *testing.T) {
 		writes, err := stage(t.Context(), "op")
 		commit(t, table, writes, err)
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "key", "new", table, initiator()); err == nil {
-		t.Error("WrapAlso() during a rotation succeeds, want an error")
+	if err := rootkey.AddKMSKey(t.Context(), k, "key", "new", table, initiator()); err == nil {
+		t.Error("AddKMSKey() during a rotation succeeds, want an error")
 	}
 	if _, err := rootkey.Export(t.Context(), k, "key", table); !errors.Is(err, rootkey.ErrRotating) {
 		t.Errorf("Export() during a rotation = %v, want %v", err, rootkey.ErrRotating)
@@ -214,11 +214,11 @@ func TestHistoryIsSortedByTime(t *testing.T) {
 	if _, err := rootkey.New(k, "old", table, time.Now).Root(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table,
+	if err := rootkey.AddKMSKey(t.Context(), k, "old", "new", table,
 		rootkey.Initiator{At: storetest.Epoch.Truncate(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := rootkey.WrapOnly(t.Context(), k, "new", table,
+	if err := rootkey.KeepOnlyKMSKey(t.Context(), k, "new", table,
 		rootkey.Initiator{At: storetest.Epoch.Truncate(time.Second).Add(500 * time.Millisecond)}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,23 +12,23 @@ import (
 	"github.com/gatewright/gatewright/shared/core/store"
 )
 
-// An installation changes to another KMS key in two steps. After WrapAlso both KMS keys unwrap its root key. So some
-// functions can already be deployed with the new KMS key while others still use the old KMS key. After WrapOnly the
-// old KMS key is not needed any more. The root key itself does not change, and sealed data is not touched.
+// An installation changes to another KMS key in two steps. After AddKMSKey both KMS keys unwrap its root key. So some
+// functions can already be deployed with the new KMS key while others still use the old KMS key. After KeepOnlyKMSKey
+// the old KMS key is not needed any more. The root key itself does not change, and sealed data is not touched.
 
 var errRewrapping = fault.New(fault.Conflict, "The installation is going over to another KMS key, and nothing was "+
 	"changed. Finish that first (rewrap-root-key --finish), then rotate.")
 
-// ErrSameKey is the error of WrapAlso if both names identify the same KMS key.
+// ErrSameKey is the error of AddKMSKey if both names identify the same KMS key.
 var ErrSameKey = errors.New(
 	"that KMS key wraps the root key already, and nothing was changed: name another one by --to")
 
-// WrapAlso wraps the root key with a second KMS key, toID, in addition to the first, keyID. It can be repeated.
-// by has the operator and the time for the history. WrapAlso returns ErrSameKey, ErrNoRootKey, or another error while
+// AddKMSKey wraps the root key with a second KMS key, toID, in addition to the first, keyID. It can be repeated.
+// by has the operator and the time for the history. AddKMSKey returns ErrSameKey, ErrNoRootKey, or another error while
 // the root key is being rotated. Fault: Conflict if there is already another second KMS key than toID.
-func WrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, table *store.Table, by Initiator) error {
+func AddKMSKey(ctx context.Context, client EncryptClient, keyID, toID string, table *store.Table, by Initiator) error {
 	return table.RunInTx(ctx, func(ctx context.Context) error {
-		return wrapAlso(detached(ctx), client, keyID, toID, table, by)
+		return addKMSKey(detached(ctx), client, keyID, toID, table, by)
 	})
 }
 
@@ -46,7 +46,7 @@ func (i Initiator) event(kind string, number int, from, to string) store.Write {
 	return store.Put(e.key(kind), e)
 }
 
-func wrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, table *store.Table, by Initiator) error {
+func addKMSKey(ctx context.Context, client EncryptClient, keyID, toID string, table *store.Table, by Initiator) error {
 	if keyIDOf(keyID) == keyIDOf(toID) {
 		return ErrSameKey
 	}
@@ -72,15 +72,17 @@ func wrapAlso(ctx context.Context, client EncryptClient, keyID, toID string, tab
 	return table.Commit(ctx, r.replaceWith(after, true), by.event(KMSKeyAdded, r.Number, keyID, toID))
 }
 
-// WrapOnly removes the first KMS key, so that only the second KMS key, toID, wraps the root key. It can be repeated.
-// Processes that use the first KMS key lose the root key at their next refresh, within an hour. So deploy all processes
-// with the second KMS key before you call WrapOnly. WrapOnly returns ErrNoRootKey if there is no root key. It also
-// returns an error while the root key is being rotated, and if the KMS key toID does not unwrap the root key.
-func WrapOnly(ctx context.Context, client EncryptClient, toID string, table *store.Table, by Initiator) error {
-	return table.RunInTx(ctx, func(ctx context.Context) error { return wrapOnly(detached(ctx), client, toID, table, by) })
+// KeepOnlyKMSKey removes the first KMS key, so that only the second KMS key, toID, wraps the root key. It can be
+// repeated. Processes that use the first KMS key lose the root key at their next refresh, within an hour. So deploy all
+// processes with the second KMS key before you call KeepOnlyKMSKey. It returns ErrNoRootKey if there is no root key. It
+// also returns an error while the root key is being rotated, and if the KMS key toID does not unwrap the root key.
+func KeepOnlyKMSKey(ctx context.Context, client EncryptClient, toID string, table *store.Table, by Initiator) error {
+	return table.RunInTx(ctx, func(ctx context.Context) error {
+		return keepOnlyKMSKey(detached(ctx), client, toID, table, by)
+	})
 }
 
-func wrapOnly(ctx context.Context, client EncryptClient, toID string, table *store.Table, by Initiator) error {
+func keepOnlyKMSKey(ctx context.Context, client EncryptClient, toID string, table *store.Table, by Initiator) error {
 	r, err := readForRewrap(ctx, table)
 	if err != nil {
 		return err

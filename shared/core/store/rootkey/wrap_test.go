@@ -34,47 +34,47 @@ func canUnwrap(t *testing.T, k *rootkeytest.KMS, id string, table *store.Table, 
 // steps both KMS keys unwrap the root key, and after them only the new KMS key does. The root key does not change.
 func TestChangeOfKMSKey(t *testing.T) {
 	k, table := rootkeytest.New("old", "new", "third"), storetest.New(t)
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()); !errors.Is(err, rootkey.ErrNoRootKey) {
-		t.Errorf("WrapAlso() without a root key = %v, want %v", err, rootkey.ErrNoRootKey)
+	if err := rootkey.AddKMSKey(t.Context(), k, "old", "new", table, initiator()); !errors.Is(err, rootkey.ErrNoRootKey) {
+		t.Errorf("AddKMSKey() without a root key = %v, want %v", err, rootkey.ErrNoRootKey)
 	}
 	root, err := rootkey.New(k, "old", table, time.Now).Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rootkey.WrapOnly(t.Context(), k, "new", table, initiator()); err == nil ||
+	if err := rootkey.KeepOnlyKMSKey(t.Context(), k, "new", table, initiator()); err == nil ||
 		!strings.Contains(err.Error(), "nothing was changed: begin with rewrap-root-key") {
-		t.Errorf("WrapOnly() before WrapAlso() = %v, want an error that names the command to begin with", err)
+		t.Errorf("KeepOnlyKMSKey() before AddKMSKey() = %v, want an error that names the command to begin with", err)
 	}
 	for range 2 {
-		if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()); err != nil {
-			t.Fatalf("WrapAlso() from old to new = %v, want success", err)
+		if err := rootkey.AddKMSKey(t.Context(), k, "old", "new", table, initiator()); err != nil {
+			t.Fatalf("AddKMSKey() from old to new = %v, want success", err)
 		}
 		if !canUnwrap(t, k, "old", table, root) || !canUnwrap(t, k, "new", table, root) ||
 			canUnwrap(t, k, "third", table, root) {
-			t.Fatalf("KMS keys after WrapAlso(): old unwraps %t, new %t, third %t, want true, true, false",
+			t.Fatalf("KMS keys after AddKMSKey(): old unwraps %t, new %t, third %t, want true, true, false",
 				canUnwrap(t, k, "old", table, root), canUnwrap(t, k, "new", table, root), canUnwrap(t, k, "third", table, root))
 		}
 	}
 	if got, err := rootkey.Export(t.Context(), k, "new", table); err != nil || !bytes.Equal(got.Key, root) {
 		t.Errorf("Export() with the new KMS key = %x, %v, want the root key %x", got.Key, err, root)
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "third", table, initiator()); !fault.Is(err, fault.Conflict) {
-		t.Errorf("WrapAlso() with a third KMS key = %v, want a conflict", err)
+	if err := rootkey.AddKMSKey(t.Context(), k, "old", "third", table, initiator()); !fault.Is(err, fault.Conflict) {
+		t.Errorf("AddKMSKey() with a third KMS key = %v, want a conflict", err)
 	}
 	if _, err := rootkey.New(k, "old", table, time.Now).Begin(t.Context(), "op", "auditor"); !fault.Is(err,
 		fault.Conflict) {
 		t.Errorf("Begin() with two KMS keys = %v, want a conflict", err)
 	}
-	if err := rootkey.WrapOnly(t.Context(), k, "third", table, initiator()); err == nil ||
+	if err := rootkey.KeepOnlyKMSKey(t.Context(), k, "third", table, initiator()); err == nil ||
 		!strings.Contains(err.Error(), "nothing was changed") {
-		t.Errorf("WrapOnly() with another KMS key = %v, want an error with \"nothing was changed\"", err)
+		t.Errorf("KeepOnlyKMSKey() with another KMS key = %v, want an error with \"nothing was changed\"", err)
 	}
 	for range 2 {
-		if err := rootkey.WrapOnly(t.Context(), k, "new", table, initiator()); err != nil {
-			t.Fatalf("WrapOnly(new) = %v, want success", err)
+		if err := rootkey.KeepOnlyKMSKey(t.Context(), k, "new", table, initiator()); err != nil {
+			t.Fatalf("KeepOnlyKMSKey(new) = %v, want success", err)
 		}
 		if canUnwrap(t, k, "old", table, root) || !canUnwrap(t, k, "new", table, root) {
-			t.Fatalf("KMS keys after WrapOnly(new): old unwraps %t, new %t, want false, true",
+			t.Fatalf("KMS keys after KeepOnlyKMSKey(new): old unwraps %t, new %t, want false, true",
 				canUnwrap(t, k, "old", table, root), canUnwrap(t, k, "new", table, root))
 		}
 	}
@@ -91,18 +91,18 @@ func TestChangeOfKMSKey(t *testing.T) {
 	if h[1].By != "auditor" || h[1].Number != 1 {
 		t.Errorf("first event = %+v, want number 1 by auditor", h[1])
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()); err == nil {
-		t.Error("WrapAlso() from the old KMS key after WrapOnly(new) succeeds, want an error")
+	if err := rootkey.AddKMSKey(t.Context(), k, "old", "new", table, initiator()); err == nil {
+		t.Error("AddKMSKey() from the old KMS key after KeepOnlyKMSKey(new) succeeds, want an error")
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "new", "old", table, initiator()); err != nil {
-		t.Errorf("WrapAlso() from new to old = %v, want success", err)
+	if err := rootkey.AddKMSKey(t.Context(), k, "new", "old", table, initiator()); err != nil {
+		t.Errorf("AddKMSKey() from new to old = %v, want success", err)
 	}
 	if !canUnwrap(t, k, "old", table, root) {
-		t.Error("the KMS key old does not unwrap the root key after WrapAlso() from new to old, want it to")
+		t.Error("the KMS key old does not unwrap the root key after AddKMSKey() from new to old, want it to")
 	}
 }
 
-// TestSameKMSKeyIsRefused checks that WrapAlso refuses any name of the current KMS key. Otherwise the installation
+// TestSameKMSKeyIsRefused checks that AddKMSKey refuses any name of the current KMS key. Otherwise the installation
 // would wait for the end of a change that changes nothing, and could not rotate its root key meanwhile.
 func TestSameKMSKeyIsRefused(t *testing.T) {
 	k, table := rootkeytest.New("old"), storetest.New(t)
@@ -110,8 +110,8 @@ func TestSameKMSKeyIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"old", "arn:aws:kms:eu-west-1:000000000000:key/old"} {
-		if err := rootkey.WrapAlso(t.Context(), k, "old", to, table, initiator()); !errors.Is(err, rootkey.ErrSameKey) {
-			t.Errorf("WrapAlso() from old to %s = %v, want %v", to, err, rootkey.ErrSameKey)
+		if err := rootkey.AddKMSKey(t.Context(), k, "old", to, table, initiator()); !errors.Is(err, rootkey.ErrSameKey) {
+			t.Errorf("AddKMSKey() from old to %s = %v, want %v", to, err, rootkey.ErrSameKey)
 		}
 	}
 	if h, err := rootkey.History(t.Context(), table); err != nil || len(h) != 0 {
@@ -122,7 +122,7 @@ func TestSameKMSKeyIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnusableKMSKeyIsRefused checks that WrapAlso refuses to change to a KMS key that
+// TestUnusableKMSKeyIsRefused checks that AddKMSKey refuses to change to a KMS key that
 // is disabled or in another region, and to change from a disabled KMS key.
 func TestUnusableKMSKeyIsRefused(t *testing.T) {
 	k, items := rootkeytest.New("old", "disabled"), memory.New()
@@ -133,13 +133,13 @@ func TestUnusableKMSKeyIsRefused(t *testing.T) {
 	k.Disable("disabled")
 	before := items.Items()[store.KeyPrefix("root-key").Key()]
 	for _, to := range []string{"disabled", "arn:aws:kms:eu-west-1:000000000000:key/remote"} {
-		if err := rootkey.WrapAlso(t.Context(), k, "old", to, table, initiator()); err == nil {
-			t.Errorf("WrapAlso() to %s succeeds, want an error", to)
+		if err := rootkey.AddKMSKey(t.Context(), k, "old", to, table, initiator()); err == nil {
+			t.Errorf("AddKMSKey() to %s succeeds, want an error", to)
 		}
 	}
-	if err := rootkey.WrapAlso(t.Context(), k, "disabled", "old", table, initiator()); err == nil ||
+	if err := rootkey.AddKMSKey(t.Context(), k, "disabled", "old", table, initiator()); err == nil ||
 		strings.Contains(err.Error(), "\n") {
-		t.Errorf("WrapAlso() from a disabled KMS key = %v, want an error of one line", err)
+		t.Errorf("AddKMSKey() from a disabled KMS key = %v, want an error of one line", err)
 	}
 	if !store.EqualItems(before, items.Items()[store.KeyPrefix("root-key").Key()]) {
 		t.Error("the refused calls changed the record, want no change")
@@ -171,7 +171,7 @@ func (l *lossyBackend) Transact(ctx context.Context, token string, writes []stor
 // two writes. It checks that repeating the command then completes the change.
 func TestChangeOfKMSKeySurvivesKill(t *testing.T) {
 	for _, c := range []struct {
-		finish bool // whether the killed step is WrapOnly, otherwise WrapAlso
+		finish bool // whether the killed step is KeepOnlyKMSKey, otherwise AddKMSKey
 		after  bool // whether the kill is after the write
 	}{{}, {after: true}, {finish: true}, {finish: true, after: true}} {
 		k, l := rootkeytest.New("old", "new"), &lossyBackend{Backend: memory.New()}
@@ -181,8 +181,8 @@ func TestChangeOfKMSKeySurvivesKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps := []func() error{
-			func() error { return rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()) },
-			func() error { return rootkey.WrapOnly(t.Context(), k, "new", table, initiator()) },
+			func() error { return rootkey.AddKMSKey(t.Context(), k, "old", "new", table, initiator()) },
+			func() error { return rootkey.KeepOnlyKMSKey(t.Context(), k, "new", table, initiator()) },
 		}
 		for i, step := range steps {
 			if c.finish == (i == 1) {
@@ -206,7 +206,7 @@ func TestChangeOfKMSKeySurvivesKill(t *testing.T) {
 }
 
 // TestRotationExcludesChangeOfKMSKey starts two rotations and the same change of the KMS key twice, all four at the
-// same time. It checks that either one rotation or both calls of WrapAlso succeed, that all other calls are refused,
+// same time. It checks that either one rotation or both calls of AddKMSKey succeed, that all other calls are refused,
 // and that the old KMS key can unwrap the root key afterwards.
 func TestRotationExcludesChangeOfKMSKey(t *testing.T) {
 	for n := range 30 {
@@ -218,7 +218,7 @@ func TestRotationExcludesChangeOfKMSKey(t *testing.T) {
 		var wg sync.WaitGroup
 		rewrapErrs, beginErrs := make([]error, 2), make([]error, 2)
 		for i := range 2 {
-			wg.Go(func() { rewrapErrs[i] = rootkey.WrapAlso(t.Context(), k, "old", "new", table, initiator()) })
+			wg.Go(func() { rewrapErrs[i] = rootkey.AddKMSKey(t.Context(), k, "old", "new", table, initiator()) })
 			wg.Go(func() {
 				beginErrs[i] = table.RunInTx(t.Context(), func(ctx context.Context) error {
 					ctx = store.WithoutReadSet(ctx, "a test")
@@ -241,7 +241,7 @@ func TestRotationExcludesChangeOfKMSKey(t *testing.T) {
 			if rewrapErrs[i] == nil {
 				rewraps++
 			} else if !strings.Contains(rewrapErrs[i].Error(), "the root key is being rotated, and nothing was changed") {
-				t.Fatalf("run %d: WrapAlso() = %v, want success or the error of a rotation", n, rewrapErrs[i])
+				t.Fatalf("run %d: AddKMSKey() = %v, want success or the error of a rotation", n, rewrapErrs[i])
 			}
 		}
 		if rotations > 1 || rotations == 1 && rewraps > 0 || rotations == 0 && rewraps != 2 {
