@@ -222,17 +222,17 @@ func (r request) usable(remaining int64) int64 {
 }
 
 // acquire leases n units. For a quota it then activates as many of
-// the held units as are useful; otherwise it activates the n units.
+// the leased units as are useful; otherwise it activates the n units.
 func (pl *Pool) acquire(ctx context.Context, q request, n int64) (grant, error) {
-	activated := n
+	activate := n
 	if q.isQuota {
-		activated = min(n+q.reserve, max(q.need, q.activate))
+		activate = min(n+q.reserve, max(q.need, q.activate))
 	}
-	if n+activated == 0 {
+	if n+activate == 0 {
 		return grant{journal: q.journal}, nil
 	}
-	j, err := pl.units.acquire(ctx, q, n, activated)
-	return grant{leased: n, reserved: n - activated, journal: j}, err
+	j, err := pl.units.acquire(ctx, q, n, activate)
+	return grant{leased: n, reserved: n - activate, journal: j}, err
 }
 
 func (pl *Pool) logError(ctx context.Context, err error) {

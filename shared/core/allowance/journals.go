@@ -51,7 +51,7 @@ func (j *journal) size() int {
 }
 
 // acquire implements unitStore.
-func (jo *journals) acquire(ctx context.Context, q request, n, activated int64) (*journal, error) {
+func (jo *journals) acquire(ctx context.Context, q request, n, activate int64) (*journal, error) {
 	if n > q.limit {
 		return nil, errExceedsLimit
 	}
@@ -59,7 +59,7 @@ func (jo *journals) acquire(ctx context.Context, q request, n, activated int64) 
 	if q.reserve == 0 {
 		j = jo.available()
 	}
-	o := &journalChange{period: q.period, limit: q.limit, granted: n, reserved: n - activated}
+	o := &journalChange{period: q.period, limit: q.limit, granted: n, reserved: n - activate}
 	j.add(ctx, o)
 	return j, j.wait(ctx, o)
 }

@@ -11,11 +11,12 @@ import (
 
 // unitStore moves units between the table and an instance.
 type unitStore interface {
-	// acquire leases n more units for the request q. Then it activates some of the leased units: only activated units can
-	// be spent. activated is the number of units to activate, at most n+q.reserve. acquire returns the journal that records
-	// the other units. errExceedsLimit and errJournalClosed mean that nothing was done. After any other error, the units
-	// may have been leased, and must not be spent.
-	acquire(ctx context.Context, q request, n, activated int64) (*journal, error)
+	// acquire leases n more units for the request q, and activates some of the leased units: only activated units can be
+	// spent. activate is the number of units to activate. They can also come from the reserve, the units that were leased
+	// but not activated before, so activate is at most n+q.reserve. acquire returns the journal that records the units
+	// that remain in the reserve. errExceedsLimit and errJournalClosed mean that nothing was done. After any other error,
+	// the units may have been leased, and must not be spent.
+	acquire(ctx context.Context, q request, n, activate int64) (*journal, error)
 	// refundAll adds units back to their records in the table, each once. The instance must not spend them any
 	// more. The result has the refunds that failed.
 	refundAll(ctx context.Context, now time.Time, due []refund) (failed []refund, err error)
