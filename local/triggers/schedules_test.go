@@ -105,7 +105,8 @@ func TestMissedSchedulesCallOnceAfterSleep(t *testing.T) {
 		fx.clockOffset.Store(int64(5 * time.Hour))
 		time.Sleep(time.Hour)
 		stop()
-		// The clock is checked every minute after the last call.
+		// The schedule checks the clock every minute, counted from its last call at 00:01:00. The next check is 30 s after
+		// the sleep, at 05:31:00.
 		if got, want := clockTimes(calls),
 			[]string{"00:00:00", "00:01:00", "05:31:00", "06:01:00"}; !slices.Equal(got, want) {
 			t.Errorf("called at %v, want %v", got, want)
