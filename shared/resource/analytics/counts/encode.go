@@ -41,9 +41,9 @@ const maxUnpackedBytes = 64 << 20
 type packedTally struct {
 	// Calls are the numbers of calls by consumer and status.
 	Calls map[string]map[int]int64 `json:"c,omitempty"`
-	// Spent has the spent part of each of these numbers (see counter), sorted by consumer and status. Calls under Other
-	// have no spent part. If Spent is missing, nothing is spent.
-	Spent      []int64           `json:"p,omitempty"`
+	// Subtracted has the subtracted part of each of these numbers (see counter), sorted by consumer and status. Calls
+	// under Other have no subtracted part. If Subtracted is missing, all parts are 0.
+	Subtracted []int64           `json:"p,omitempty"`
 	Operations []packedOperation `json:"o,omitempty"`
 }
 
@@ -51,7 +51,7 @@ type packedOperation struct {
 	Name          string                   `json:"n,omitempty"`
 	Type          string                   `json:"y,omitempty"`
 	Count         int64                    `json:"k"`
-	Spent         int64                    `json:"p,omitempty"`
+	Subtracted    int64                    `json:"p,omitempty"`
 	Failed        int64                    `json:"f,omitempty"`
 	Classes       [analytics.Classes]int64 `json:"e,omitzero"`
 	Complexity    int64                    `json:"x,omitempty"`
@@ -95,7 +95,7 @@ func (t *tally) pack() packedTally {
 		}
 		p.Calls[c.consumer][c.status] = n.count
 	})
-	p.Spent = t.spent()
+	p.Subtracted = t.subtracted()
 	for o, m := range t.operations {
 		p.Operations = append(p.Operations, packOperation(o, m))
 	}
@@ -108,25 +108,25 @@ func (t *tally) pack() packedTally {
 	return p
 }
 
-// spent returns the spent parts of the callers' counts, sorted by consumer and status, or nil if all are 0.
-func (t *tally) spent() []int64 {
-	anySpent := false
+// subtracted returns the subtracted parts of the callers' counts, sorted by consumer and status, or nil if all are 0.
+func (t *tally) subtracted() []int64 {
+	anySubtracted := false
 	for _, n := range t.calls {
-		anySpent = anySpent || n.spent > 0
+		anySubtracted = anySubtracted || n.subtracted > 0
 	}
-	if !anySpent {
+	if !anySubtracted {
 		return nil
 	}
 	var all []int64
 	for _, c := range t.sortedCallers() {
-		all = append(all, t.calls[c].spent)
+		all = append(all, t.calls[c].subtracted)
 	}
 	return all
 }
 
 func packOperation(o operation, m *operationStats) packedOperation {
 	return packedOperation{
-		Name: o.name, Type: o.kind, Count: m.count, Spent: m.spent, Failed: m.failed, Classes: m.classes,
+		Name: o.name, Type: o.kind, Count: m.count, Subtracted: m.subtracted, Failed: m.failed, Classes: m.classes,
 		Complexity: m.complexity, ComplexityMax: m.complexityMax, Total: encodeSketch(m.totalLatency),
 		Resolver: encodeSketch(m.resolverLatency),
 	}
@@ -139,14 +139,14 @@ func (p packedTally) unpack() (*tally, error) {
 			t.addCalls(caller{consumer, status}, counter{count: n})
 		}
 	}
-	if len(p.Spent) == len(t.calls) { // Spent is missing if nothing is spent, and in rows of older releases
+	if len(p.Subtracted) == len(t.calls) { // Subtracted is missing if all parts are 0, and in rows of older releases
 		for i, c := range t.sortedCallers() {
-			t.calls[c] = t.calls[c].subtract(p.Spent[i])
+			t.calls[c] = t.calls[c].subtract(p.Subtracted[i])
 		}
 	}
 	for _, o := range p.Operations {
 		m, _ := t.stats(operation{o.Name, o.Type})
-		m.counter = counter{o.Count, o.Spent}
+		m.counter = counter{o.Count, o.Subtracted}
 		m.failed, m.classes, m.complexity, m.complexityMax = o.Failed, o.Classes, o.Complexity, o.ComplexityMax
 		err := errors.Join(m.totalLatency.DecodeAndMergeWith(o.Total), m.resolverLatency.DecodeAndMergeWith(o.Resolver))
 		if err != nil {
@@ -189,7 +189,7 @@ func (p packedCalls) unpack() ([]RecentCall, error) {
 	for _, c := range p.Calls {
 		for _, position := range [...]int64{c[0], c[1], c[2], max(c[5]-1, 0)} {
 			if position < 0 || position >= int64(len(p.Names)) {
-				return nil, errors.New("decode a call: it names what is not there")
+				return nil, fmt.Errorf("decode a call: it refers to the name %d of %d names", position+1, len(p.Names))
 			}
 		}
 		call := RecentCall{
@@ -230,7 +230,7 @@ func encodeRow(v any) ([]byte, error) {
 // decodeRow decodes the data of a row.
 func decodeRow(data []byte, dest any) error {
 	if len(data) == 0 || data[0] != formatPlain && data[0] != formatCompressed {
-		return errors.New("decode counts: they are written as no release up to this one does")
+		return errors.New("decode counts: the format is unknown: the row is damaged, or a newer release has written it")
 	}
 	var r io.Reader = bytes.NewReader(data[1:])
 	if data[0] == formatCompressed {
@@ -269,7 +269,7 @@ func shrinkables(tallies ...*tally) []shrinkable {
 	for _, t := range tallies {
 		p := t.pack()
 		operations = append(operations, packedTally{Operations: p.Operations})
-		callers = append(callers, packedTally{Calls: p.Calls, Spent: p.Spent})
+		callers = append(callers, packedTally{Calls: p.Calls, Subtracted: p.Subtracted})
 	}
 	return []shrinkable{
 		{operations, func() bool { return halveOperations(tallies) }},

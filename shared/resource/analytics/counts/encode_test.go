@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// TestRowsWithoutSpentCountsAreRead reads a row of an earlier release, which has no spent parts of counts (see
-// counter). All spent parts must be 0.
-func TestRowsWithoutSpentCountsAreRead(t *testing.T) {
+// TestRowsWithoutSubtractedCountsAreRead reads a row of an earlier release, which has no subtracted parts of counts
+// (see counter). All subtracted parts must be 0.
+func TestRowsWithoutSubtractedCountsAreRead(t *testing.T) {
 	t.Parallel()
 	data := append([]byte{formatPlain},
 		`{"c":{"acme":{"200":3},"(other)":{"404":2}},"o":[{"n":"(other)","y":"query","k":2,"t":"","r":""},`+

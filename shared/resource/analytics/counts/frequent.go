@@ -29,19 +29,19 @@ const memoryFactor = 2
 type counter struct {
 	// count is the number of events since the row has kept the name. Earlier events count under Other.
 	count int64
-	// spent is the part of count that was subtracted when other names were folded. It is never more than count.
-	spent int64
+	// subtracted is the part of count that was taken away when other names were folded. It is never more than count.
+	subtracted int64
 }
 
-func (c counter) remaining() int64 { return c.count - c.spent }
+func (c counter) remaining() int64 { return c.count - c.subtracted }
 
 func (c counter) plus(other counter) counter {
-	return counter{c.count + other.count, c.spent + other.spent}
+	return counter{c.count + other.count, c.subtracted + other.subtracted}
 }
 
 // subtract returns the counter after amount was subtracted from its remaining count, which does not become negative.
 func (c counter) subtract(amount int64) counter {
-	return counter{c.count, c.spent + min(amount, c.remaining())}
+	return counter{c.count, c.subtracted + min(amount, c.remaining())}
 }
 
 // namedCounter is a name with its counter.
