@@ -19,7 +19,7 @@ type informationalWriter struct {
 
 // errLateInformational ends the connection to a service that sends a 1xx response after the round trip, or an
 // unexpected 101.
-var errLateInformational = errors.New("tunnel: the service hints at an answer that nobody waits for")
+var errLateInformational = errors.New("tunnel: the service sent a late 1xx response, or an unexpected 101")
 
 // forward implements Got1xxResponse of httptrace.ClientTrace.
 func (iw *informationalWriter) forward(code int, header textproto.MIMEHeader) error {
