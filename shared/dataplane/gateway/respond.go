@@ -20,7 +20,8 @@ type writer struct {
 	http.ResponseWriter
 	buffers  *buffers
 	upgrades *upgrades
-	body     *requestBody // the request's body, nil before receive and unless it is an HTTP/1 request with a body
+	// body is the request's body. It is nil before receive, and for a request over HTTP/2 or without a body.
+	body *requestBody
 	// http10 is set if the client speaks HTTP/1.0, which has no trailers.
 	http10      bool
 	headWritten bool
@@ -287,15 +288,16 @@ func (w *writer) waitHalfClosed(done <-chan error, transferred *atomic.Int64) {
 	}
 }
 
-// countingWriter adds the number of bytes that are written to written, which both directions of a connection share.
+// countingWriter is an io.Writer that adds the number of bytes of each write to total. Both directions of a connection
+// share total.
 type countingWriter struct {
 	io.Writer
-	written *atomic.Int64
+	total *atomic.Int64
 }
 
 func (w countingWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
-	w.written.Add(int64(n))
+	w.total.Add(int64(n))
 	return n, err
 }
 
