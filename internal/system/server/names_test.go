@@ -194,7 +194,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	first := serial()
 	writeFile(t, files.key, []byte("no key"))
 	s.until("it logs that the files are invalid", func() bool {
-		return serial() == first && strings.Contains(s.output(), "served on")
+		return serial() == first && strings.Contains(s.output(), "still served")
 	})
 	issueCertificate(t, filepath.Dir(files.key), ca, "api."+domain, "*."+domain)
 	s.until("the next certificate is served", func() bool { return serial() != first })

@@ -58,8 +58,8 @@ type Options struct {
 }
 
 const (
-	// recheckAfter is the age at which a cached result is refreshed. It is also how long requests that wait for a refresh
-	// get the error of a failed read without another read.
+	// recheckAfter is the age at which a cached result is refreshed. For the same time after a failed read, requests that
+	// need a refresh get the error of this read, without another read.
 	recheckAfter = deployments.Staleness / 2
 	// maxStale is the age up to which a cached deployment is served while refreshes fail.
 	maxStale = 10 * time.Minute
@@ -204,8 +204,8 @@ func (r *Resolver) refreshInBackground(ctx context.Context, name string, e *entr
 	go func() {
 		defer func() { <-e.refreshing }()
 		if err := r.read(context.WithoutCancel(ctx), name, e); err != nil {
-			r.options.Log.WarnContext(ctx, "a deployment could not be looked up, what is known is served on", "deployment", name,
-				"error", err)
+			r.options.Log.WarnContext(ctx, "a deployment could not be looked up: the cached one is still served", "deployment",
+				name, "error", err)
 		}
 	}()
 }
@@ -282,7 +282,7 @@ func (r *Resolver) load(ctx context.Context, name string, previous *gateway.Depl
 		if previous != nil && format.IsNewer() {
 			// Keep serving the previous artifact. Each refresh tries again, because the release
 			// that has built the new artifact will soon run everywhere, or is rolled back.
-			r.options.Log.WarnContext(ctx, "a deployment was built by a newer release: what was served before is served on",
+			r.options.Log.WarnContext(ctx, "a deployment was built by a newer release: the previous build is still served",
 				"deployment", name, "error", err)
 			return previous, nil
 		}

@@ -143,7 +143,7 @@ func (d *Directory) refresh(ctx context.Context) <-chan singleflight.Result {
 		startedAt := d.now()
 		names, err := d.readNames(ctx, startedAt)
 		if err != nil {
-			d.log.WarnContext(ctx, "the custom domains could not be looked up, what is known is served on", "error", err)
+			d.log.WarnContext(ctx, "the custom domains could not be looked up: the cached ones are still served", "error", err)
 			d.lastFailure.Store(&failure{startedAt, err})
 			return nil, err
 		}

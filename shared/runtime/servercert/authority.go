@@ -215,7 +215,7 @@ func (a *Authority) Obtain(ctx context.Context, names ...string) {
 // warnExpiring logs once a day that a certificate expires soon although it should have been renewed.
 func (a *Authority) warnExpiring(ctx context.Context, name string, cert *tls.Certificate) {
 	if a.expiry.shouldWarn(name, cert, time.Now()) {
-		a.o.Log.WarnContext(ctx, "a certificate ends soon and could not be renewed, it is served on", "name", name, "ends",
+		a.o.Log.WarnContext(ctx, "a certificate ends soon and could not be renewed: it is still served", "name", name, "ends",
 			cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 }

@@ -107,7 +107,7 @@ func (f *Files) Certificate(ctx context.Context, _ string) (*tls.Certificate, er
 		next, err = f.read()
 	}
 	if err != nil {
-		f.o.Log.WarnContext(ctx, "the files of the certificate have changed and are no good, what was in them is served on",
+		f.o.Log.WarnContext(ctx, "the changed files of the certificate are invalid: the previous certificate is still served",
 			"error", err)
 		return f.certificate, nil
 	}

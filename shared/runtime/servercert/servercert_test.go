@@ -238,7 +238,7 @@ func TestChangedFilesAreReloaded(t *testing.T) {
 		now = now.Add(checkInterval)
 		checkServed(description, second)
 	}
-	if !strings.Contains(l.String(), "served on") || strings.Contains(l.String(), "PRIVATE") {
+	if !strings.Contains(l.String(), "still served") || strings.Contains(l.String(), "PRIVATE") {
 		t.Errorf("log = %s, want a warning that the previous certificate is served, and no private key", l.String())
 	}
 	third := renew(2 * time.Hour)
