@@ -24,7 +24,7 @@ func (a *App) devCommand() *cobra.Command {
 		Long: "Serve a project on this machine while you work on it, with the gateway of an installation: keys, exact " +
 			"limits and quotas included. It needs no\n" +
 			"account and no network. Each save is served within a moment; a version that is broken is told, and the last good " +
-			"one is served on.\n\n" +
+			"one is still served.\n\n" +
 			"A consumer with a key is made for each bucket that the project names, and the key is told. Each request is a " +
 			"line on stdout, which says which\n" +
 			"policy refused it, and with --output json a JSON document. Variables come from --env-file alone. Ctrl-C lets " +

@@ -419,7 +419,7 @@ func (s fixedStatus) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestFailedBuildDoesNotClaimServedVersion(t *testing.T) {
 	t.Parallel()
 	err := deploy.ResultError(deploy.Result{Status: "ERROR", Reason: "The deployment was deleted while it was built."})
-	if err == nil || exit.CodeOf(err) != exit.Invalid || strings.Contains(err.Error(), "served on") ||
+	if err == nil || exit.CodeOf(err) != exit.Invalid || strings.Contains(err.Error(), "still served") ||
 		!strings.Contains(err.Error(), "deleted while it was built") {
 		t.Errorf("ResultError() of a deleted deployment = %v, want code %d and the reason, without a version that is served",
 			err, exit.Invalid)

@@ -144,9 +144,9 @@ func TestInvalidSaveKeepsLastVersion(t *testing.T) {
 	} {
 		before := len(s.err.String())
 		s.save(routes, test.text)
-		s.waitForMessage("is served on")
+		s.waitForMessage("is still served")
 		newMessages := func() string { return s.err.String()[before:] }
-		for !strings.Contains(newMessages(), "is served on") {
+		for !strings.Contains(newMessages(), "is still served") {
 			time.Sleep(time.Millisecond)
 		}
 		if !strings.Contains(newMessages(), test.want) || strings.ContainsAny(newMessages(), "\x1b\u202e") {
@@ -233,7 +233,7 @@ func TestFolderErrorIsReported(t *testing.T) {
 			}
 			s := start(t, map[string]string{routes: good})
 			test.do(t, s)
-			if output := s.waitForMessage("is served on"); !strings.Contains(output, test.want) {
+			if output := s.waitForMessage("is still served"); !strings.Contains(output, test.want) {
 				t.Errorf("messages = %s, want %q", output, test.want)
 			}
 			s.waitForResponse("/a", "", http.StatusOK, "")

@@ -206,7 +206,7 @@ func (w *watcher) reportErrors(c contents, errs []project.Problem) {
 	w.writeProblems(c.files, errs, nil)
 	consequence := "nothing is served until that is mended: requests are answered with status 503"
 	if current := w.current.Load(); current != nil {
-		consequence = fmt.Sprintf("what was saved at %s is served on", current.builtAt.Format(time.TimeOnly))
+		consequence = fmt.Sprintf("what was saved at %s is still served", current.builtAt.Format(time.TimeOnly))
 	} else {
 		reason := unavailableDetail(errs)
 		w.unavailableReason.Store(&reason)
