@@ -133,7 +133,7 @@ function Redeploy({ deployment, onClose }: { deployment: Deployment; onClose: ()
         if (change.here()) go(link("/projects/:project/builds/:build", { project: deployment.projectName, build: begun.data.deploymentId }, { deployment: deployment.name }), true);
       }}
     >
-      <p>What is served is built once more, with the branch’s variables as they are now. It is served on until that has succeeded.</p>
+      <p>What is served is built once more, with the branch’s variables as they are now. It is still served until that has succeeded.</p>
     </Confirm>
   );
 }
