@@ -227,7 +227,10 @@ var gatewayChanges = []struct {
 			"gateway": "both", "vpc": "vpc-01234567",
 			"subnets": "subnet-00000001 subnet-00000002",
 		},
-		[]string{"while AWS cannot move a load balancer to another network: say gateway=lambda in infra/stages/dev.json and deploy that first"},
+		[]string{
+			"while AWS cannot move a load balancer to another network: say gateway=lambda in infra/stages/dev.json and " +
+				"deploy that first",
+		},
 	},
 	{
 		map[string]string{"gateway": "container", "hostedZone": "Z1"},
