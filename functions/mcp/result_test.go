@@ -84,8 +84,8 @@ func TestResultMasksSecrets(t *testing.T) {
 	}
 }
 
-// TestReadToolFindsEnclosingResource checks that readTool returns the tool that reads the object at a path or, if no tool
-// reads it, the nearest object above it.
+// TestReadToolFindsEnclosingResource checks that readTool returns the tool that reads the object at a path. If no tool
+// reads it, readTool must return the tool that reads the nearest object above it.
 func TestReadToolFindsEnclosingResource(t *testing.T) {
 	c := newCatalog()
 	for name, want := range map[string]string{
