@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ func TestForms(t *testing.T) {
 			"body /object/x: must be an integer, not a string",
 		},
 		{"JSON", `"list":{"contentType":"application/json"}`, "a=1&list=%5B1%2C2%5D", ""},
+		{"one item in JSON", `"list":{"contentType":"application/json"}`, "a=1&list=1", ""},
 	} {
 		q := compile(t, "", `{"body":{"required":true,"content":[{"type":"application/x-www-form-urlencoded","schema":`+
 			form+`,"encoding":{`+tt.encoding+`}}]}}`)
@@ -170,9 +172,11 @@ func TestMediaTypes(t *testing.T) {
 			t.Errorf("ReadsBody(%q) = %t, want %t", tt.contentType, got, tt.read)
 		}
 	}
-	all := compile(t, "", `{"body":{"content":[{"type":"*/*","schema":{"type":"object"}}]}}`)
+	all := compile(t, "", `{"body":{"content":[{"type":"*/*","schema":{"type":"object"}},`+
+		`{"type":"text/*","schema":{"maxLength":1}},{"type":"text/json","schema":{"type":"object"}}]}}`)
 	for contentType, want := range map[string]string{
 		"application/json": "body : must be an object, not an array", "application/octet-stream": "", "": "",
+		"text/json": "body : must be an object, not an array", "text/plain": "body : must have at most 1 character",
 	} {
 		var r Report
 		all.CheckBody(&r, contentType, []byte(`[]`))
@@ -188,17 +192,21 @@ func TestResponses(t *testing.T) {
 	var description project.ResponseDescription
 	if err := json.Unmarshal([]byte(`{"200":{"headers":[{"in":"header","name":"X-Rate","required":true,"style":"simple",`+
 		`"schema":{"type":"integer"}}],"content":[{"type":"application/json","schema":{"type":"object"}}]},"4XX":{},`+
-		`"404":{"content":[{"type":"text/plain"}]}}`), &description); err != nil {
+		`"404":{"content":[{"type":"text/plain"}]},"5XX":{"content":[{"type":"text/plain"}]},"500":{}}`), &description); err != nil {
 		t.Fatal(err)
 	}
-	p, err := CompileResponse(schema.NewDefinitions(nil), description)
-	if err != nil {
-		t.Fatal(err)
-	}
+	const withDefault = 1000 // added to a status: the description has a default too
+	byDefault := maps.Clone(description)
+	byDefault["default"] = project.StatusDescription{Content: []project.MediaType{{Type: "image/png"}}}
 	for _, tt := range []struct {
 		status                          int
 		header, contentType, body, want string
 	}{
+		{withDefault + 200, "5", "application/json", `{}`, ""},
+		{withDefault + 404, "", "text/plain", `x`, ""},
+		{withDefault + 422, "", "text/html", `x`, ""},
+		{withDefault + 302, "", "image/png", `x`, ""},
+		{withDefault + 302, "", "text/html", `x`, "body : must have one of these media types: image/png"},
 		{200, "5", "application/json", `{}`, ""},
 		{
 			200, "x", "application/json", `[]`,
@@ -209,15 +217,25 @@ func TestResponses(t *testing.T) {
 		{404, "", "text/plain", `x`, ""},
 		{404, "", "text/html", `x`, "body : must have one of these media types: text/plain"},
 		{422, "", "text/html", `x`, ""},
-		{500, "", "text/html", `x`, "status : must be a status that the description has"},
+		{500, "", "text/html", `x`, ""},
+		{503, "", "text/html", `x`, "body : must have one of these media types: text/plain"},
+		{302, "", "text/html", `x`, "status : must be a status that the description has"},
 	} {
 		header := http.Header{}
 		if tt.header != "" {
 			header.Set("X-Rate", tt.header)
 		}
+		described, status := description, tt.status
+		if status > withDefault {
+			described, status = byDefault, status-withDefault
+		}
+		p, err := CompileResponse(schema.NewDefinitions(nil), described)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var r Report
-		p.CheckHead(&r, tt.status, header)
-		p.CheckBody(&r, tt.status, tt.contentType, []byte(tt.body))
+		p.CheckHead(&r, status, header)
+		p.CheckBody(&r, status, tt.contentType, []byte(tt.body))
 		if got := r.text(); got != tt.want {
 			t.Errorf("response %d %s %s = %q, want %q", tt.status, tt.contentType, tt.body, got, tt.want)
 		}

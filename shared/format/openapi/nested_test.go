@@ -9,11 +9,14 @@ func TestNestedValuesOfQueries(t *testing.T) {
 	q := compile(t, "", `{"parameters":[
 		{"in":"query","name":"filter","style":"deepObject","explode":true,"schema":{"type":"object","properties":{
 			"ids":{"type":"array","items":{"type":"integer"}},
+			"rows":{"type":"array","items":{"type":"array","items":{"type":"integer"}}},
 			"pairs":{"type":"array","items":{"type":"object","required":["a"],"properties":{"a":{"type":"boolean"}}}}}}},
 		{"in":"query","name":"list","style":"form","explode":true,"schema":{"type":"array","items":{
 			"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}}}},
 		{"in":"query","name":"expand","style":"deepObject","explode":true,"schema":{"type":"array","maxItems":2,
-			"items":{"type":"integer"}}}]}`)
+			"items":{"type":"integer"}}},
+		{"in":"query","name":"codes","style":"form","explode":true,"schema":{"type":"array","items":{
+			"type":["object","string"],"maxLength":3}}}]}`)
 	for _, tt := range []struct{ query, want string }{
 		{"filter[ids][0]=1&filter[ids][1]=2", ""},
 		{"filter[ids][0]=1&filter[ids][1]=x", "query /filter/ids/1: must be an integer, not a string"},
@@ -22,6 +25,10 @@ func TestNestedValuesOfQueries(t *testing.T) {
 		{"filter[ids][0]=1&filter[ids][0]=2", "query /filter/ids/0: must be sent once only"},
 		{"filter[pairs][0][a]=true", ""},
 		{"filter[pairs][0][a]=true&filter[pairs][0][a]=false", "query /filter/pairs/0/a: must be sent once only"},
+		{"filter[pairs]=1&filter[pairs][0][a]=true", "query /filter/pairs/0/a: must be sent once only"},
+		{"filter[pairs][0][a]=true&filter[pairs]=1", "query /filter/pairs: must be sent once only"},
+		{"filter[rows][0]=1&filter[rows][0]=2", "query /filter/rows/0: must be sent once only"},
+		{"codes=%7B%22a%22:1%7D", "query /codes/0: must have at most 3 characters"},
 		{"filter[pairs][0][a]=1", "query /filter/pairs/0/a: must be a boolean, not a string"},
 		{"list=%7B%22a%22:1%7D&list=%7B%22a%22:2%7D", ""},
 		{"list=%7B%22a%22:%22x%22%7D", "query /list/0/a: must be an integer, not a string"},

@@ -69,6 +69,7 @@ func styleCases() []styleCase {
 		{"path", "label", true, object, []string{".R=100.G=200.B=150"}},
 		{"path", "simple", false, `"blue"`, []string{"blue", "bl%75e"}},
 		{"path", "simple", false, `"a,b/c é"`, []string{"a%2Cb%2Fc%20%C3%A9"}},
+		{"path", "simple", false, `"a+b c"`, []string{"a+b%20c"}},
 		{"path", "simple", false, `["a,b","c"]`, []string{"a%2Cb,c"}},
 		{"path", "simple", false, list, []string{"blue,black,brown"}},
 		{"path", "simple", true, list, []string{"blue,black,brown"}},
@@ -171,6 +172,10 @@ func parameterViolations() []parameterViolation {
 		{integer + `,"style":"form","explode":true`, "query", "color", "query /color: must be an integer, not a string"},
 		{integer + `,"style":"form","explode":true,"allowEmpty":true`, "query", "color", ""},
 		{
+			integer + `,"style":"form","explode":true,"allowEmpty":true`, "query", "color=&color=x",
+			"query /color: must be sent once only",
+		},
+		{
 			integer + `,"style":"form","explode":true`, "query", "color=%2",
 			"query /color: must have valid escapes of UTF-8, such as %C3%A9",
 		},
@@ -185,6 +190,11 @@ func parameterViolations() []parameterViolation {
 		{list + `,"style":"form"`, "query", "color=1,x", "query /color/1: must be an integer, not a string"},
 		{list + `,"style":"form"`, "query", "color=1&color=2", "query /color: must be sent once only"},
 		{
+			`"schema":{"type":"array","prefixItems":[{"type":"integer"},{"type":"boolean"}],"items":{"type":"string"}},` +
+				`"style":"form"`, "query", "color=1,true,5", "",
+		},
+		{list + `,"style":"form"`, "query", "color=%2531", "query /color/0: must be an integer, not a string"},
+		{
 			`"schema":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":false},"style":"deepObject"`,
 			"query", "color[a]=x&color[b]=1",
 			"query /color/a: must be an integer, not a string\nquery /color/b: must not be sent: there is no such property",
@@ -194,6 +204,13 @@ func parameterViolations() []parameterViolation {
 			"query /color: must have names of properties in brackets, such as color[name]",
 		},
 		{`"schema":{"type":"object"},"style":"deepObject","required":true`, "query", "a=1", "query /color: must be sent"},
+		{
+			`"schema":{"type":"object","properties":{"a":{}}},"style":"form","explode":true,"required":true`, "query", "b=1",
+			"query /color: must be sent",
+		},
+		{
+			`"contentType":"application/json","schema":{"type":"object","required":["a"]}`, "path", "%7B%22a%22%3A1%7D", "",
+		},
 		{
 			`"schema":{"type":"object"},"style":"deepObject"`, "query", "color[a][b][c][d][e][f][g][h][i]=1",
 			"query /color/a/b/c/d/e/f/g/h/i: must have fewer brackets",
@@ -223,6 +240,7 @@ func parameterViolations() []parameterViolation {
 		{
 			`"contentType":"application/json","schema":{"type":"object","required":["a"]}`, "querystring", "%7B%22a%22:1%7D", "",
 		},
+		{`"contentType":"application/json","schema":{"const":"a+b"}`, "querystring", "%22a+b%22", ""},
 		{
 			`"contentType":"application/x-www-form-urlencoded","schema":{"type":"object","properties":{"a":{"type":"integer"}}}`,
 			"querystring", "a=x", "query /a: must be an integer, not a string",
@@ -258,6 +276,8 @@ func TestAmbiguousTexts(t *testing.T) {
 		{`{"const":"true"}`, "true", true},
 		{`{"type":["array","string"],"items":{"type":"integer"}}`, "a", true},
 		{`{"type":["null","boolean"]}`, "", true},
+		{`{"type":["null","string"],"minLength":1}`, "", false},
+		{`{"type":["string","number"]}`, "1e999999999", true}, // a number that is not safe stays a text
 		{`{}`, "anything", true},
 		{`{"$ref":"#/$defs/Size"}`, "7", true},
 		{`{"$ref":"#/$defs/Size"}`, "x", false},
@@ -276,12 +296,20 @@ func TestUnknownQueryParameters(t *testing.T) {
 	const known = `{"in":"query","name":"a","style":"form","explode":true,"schema":{"type":"string"}},` +
 		`{"in":"query","name":"deep","style":"deepObject","explode":true,"schema":{"type":"object"}},` +
 		`{"in":"query","name":"object","style":"form","explode":true,"schema":{"type":"object","properties":{"p":{}}%s}}`
+	many := func(format string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
 	for _, tt := range []struct{ more, query, want string }{
 		{"", "a=1&deep[x]=2&p=3", ""},
 		{"", "a=1&b=2&c=3&b=4&other[x]=1", "b c other[x]"},
 		{`,"additionalProperties":true`, "a=1&b=2&c=3", ""},
 		{`,"additionalProperties":false`, "a=1&b=2", "b"},
 		{"", "a[x]=1&object[x]=2", "a[x] object[x]"},
+		{"", many("n%d=1&", 30), strings.TrimSpace(many("n%d ", 20))}, // more names are not listed
 		{"", "b" + strings.Repeat("b", 300) + "=1", "b" + strings.Repeat("b", 252) + "…"},
 	} {
 		q := compile(t, "", `{"parameters":[`+fmt.Sprintf(known, tt.more)+`]}`)
@@ -303,6 +331,8 @@ func TestRepeatedFields(t *testing.T) {
 	q := compile(t, "", `{"parameters":[
 		{"in":"header","name":"X-Ids","style":"simple","schema":{"type":"array","items":{"type":"integer"}}},
 		{"in":"header","name":"X-Id","style":"simple","schema":{"type":"integer"}},
+		{"in":"header","name":"X-Size","style":"simple","explode":true,
+			"schema":{"type":"object","properties":{"a":{"type":"integer"}}}},
 		{"in":"header","name":"accept","style":"simple","required":true},
 		{"in":"cookie","name":"id","style":"form","explode":true,"schema":{"type":"integer"}}]}`)
 	for _, tt := range []struct {
@@ -310,6 +340,8 @@ func TestRepeatedFields(t *testing.T) {
 		want   string
 	}{
 		{http.Header{"X-Ids": {"1", "2"}, "X-Id": {"3"}, "Cookie": {"a=b", "id=4"}}, ""},
+		{http.Header{"X-Size": {"a=1", "b=2"}}, ""},
+		{http.Header{"X-Size": {"b=2", "a=x"}}, "header /X-Size/a: must be an integer, not a string"},
 		{http.Header{"X-Ids": {"1", "x"}}, "header /X-Ids/1: must be an integer, not a string"},
 		{http.Header{"X-Id": {"1", "2"}}, "header /X-Id: must be sent once only"},
 		{http.Header{"Cookie": {"a=b", "id=x"}}, "cookie /id: must be an integer, not a string"},

@@ -79,6 +79,8 @@ func TestFormsAreReadInOneWay(t *testing.T) {
 		},
 		{"name*", one(head+"; name*=utf-8''role", "admin"), names},
 		{"name*0", one(head+"; name*0=role", "admin"), names},
+		{"name* alone", one("Content-Disposition: form-data; name*=utf-8''role", "admin"), names},
+		{"LF before the first boundary", "\v" + one(head, "x"), misplaced},
 		{"a name within the file name", one(head+`; filename="a\"; name=\"role"`, "admin"), names},
 		{"a file name with a quotation mark", one(head+`; filename="a\"name=b"`, "x"), ""},
 		{
