@@ -21,7 +21,7 @@ func schemaCases() map[string]schemaCase {
 			"friend": {"$ref": "#/components/schemas/Animal"}},
 			"discriminator": {"propertyName": "kind", "mapping": {"dog": "Dog", "puppy": "#/components/schemas/Puppy"}}},
 		"Dog": {"allOf": [{"$ref": "#/components/schemas/Animal"}, {"required": ["bark"],
-			"properties": {"bark": {"type": "boolean"}}}],
+			"properties": {"bark": {"type": "boolean"}, "rival": {"$ref": "#/components/schemas/Animal"}}}],
 			"discriminator": {"propertyName": "kind", "mapping": {"puppy": "Puppy"}}},
 		"Puppy": {"allOf": [{"$ref": "#/components/schemas/Dog"}, {"required": ["age"]}]}`
 	return map[string]schemaCase{
@@ -31,6 +31,7 @@ func schemaCases() map[string]schemaCase {
 				`{"kind": "dog", "bark": 1}`: 1, `{"kind": "puppy", "bark": true, "age": 1}`: 0,
 				`{"kind": "puppy", "bark": true}`: 1, `{"kind": "cat", "friend": {"kind": "dog"}}`: 1,
 				`{"kind": "dog", "bark": true, "friend": {"kind": "puppy", "age": 1}}`: 1,
+				`{"kind": "dog", "bark": true, "rival": {"kind": "dog"}}`: 1,
 			},
 		},
 		"a discriminator selects an alternative of oneOf": {
@@ -61,6 +62,13 @@ func schemaCases() map[string]schemaCase {
 				"Strict": {"type": "object", "required": ["id", "name"]}`,
 			`{"allOf": [{"$ref": "#/components/schemas/Base"}, {"$ref": "#/components/schemas/Strict"}]}`,
 			map[string]int{`{"name": 1}`: 0, `{}`: 1, `{"name": 1, "id": 1}`: 1},
+		},
+		"readOnly is not required, also by a part of another part": {
+			"3.0.3", `"Base": {"type": "object", "properties": {"id": {"readOnly": true}}},
+				"Strict": {"allOf": [{"required": ["id", "name"]}]}`,
+			`{"properties": {"a": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"$ref": "#/components/schemas/Strict"}]},
+				"b": {"$ref": "#/components/schemas/Strict"}}}`,
+			map[string]int{`{"a": {"name": 1}}`: 0, `{"a": {}}`: 1, `{"b": {"name": 1}}`: 1, `{"b": {"id": 1, "name": 1}}`: 0},
 		},
 		"readOnly counts in its own schema only": {
 			"3.0.3", `"Base": {"type": "object", "properties": {"id": {"readOnly": true}}}`,

@@ -103,6 +103,14 @@ func TestArgumentsOfForms(t *testing.T) {
 			"property f",
 		},
 		{
+			"text in base64", "3.1.1", body(multipart, `"f": {"type": "string", "contentMediaType": "image/png",
+				"contentEncoding": "base64"}`, ``), "property f",
+		},
+		{
+			"allowReserved of false", "3.1.1", body(urlEncoded, `"p": {}`, `"p": {"allowReserved": false}`),
+			"property p form true",
+		},
+		{
 			"headers", "3.1.1", body(multipart, `"p": {"type": "string"}`, `"p": {"headers": {
 				"X-A": {"schema": {"const": "a"}}, "X-B": {"required": true, "schema": {"enum": [1.50]}},
 				"Content-Transfer-Encoding": {"schema": {"default": "binary"}}}}`),
@@ -207,8 +215,8 @@ func TestFormsThatCannotBeOffered(t *testing.T) {
 			"/encoding/p/headers/X A", "not a valid header",
 		},
 		{
-			"a transfer encoding", header(`"Content-Transfer-Encoding": {"schema": {"const": "base64"}}`),
-			"/encoding/p/headers/Content-Transfer-Encoding", "RFC 7578",
+			"a transfer encoding", header(`"content-transfer-encoding": {"schema": {"const": "base64"}}`),
+			"/encoding/p/headers/content-transfer-encoding", "RFC 7578",
 		},
 	} {
 		o, problems := formOffer(t, "3.1.1", "post", tt.content)
@@ -239,6 +247,11 @@ func TestEncodingsWithoutEffect(t *testing.T) {
 		{
 			"the header Content-Type", body(multipart, p, `"p": {"headers": {"content-type": {"schema": {"const": "a/b"}}}}`),
 			"/encoding/p/headers/content-type", "writes it, with the contentType",
+		},
+		{
+			"the header Content-Type in capitals",
+			body(multipart, p, `"p": {"headers": {"Content-Type": {"schema": {"const": "a/b"}}}}`),
+			"/encoding/p/headers/Content-Type", "writes it, with the contentType",
 		},
 		{
 			"a header without a value", body(multipart, p, `"p": {"headers": {"X-A": {"schema": {"type": "string"}}}}`),

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -129,4 +130,77 @@ func wantFields(t *testing.T, h http.Header, want ...string) {
 	if len(h) != len(want) {
 		t.Errorf("header = %v, want only %v", h, want)
 	}
+}
+
+// TestReadBody reads bodies around the limit, with and without a known length, and checks what the handler can read
+// afterwards: the whole body, also if ReadBody has read only its beginning.
+func TestReadBody(t *testing.T) {
+	t.Parallel()
+	const limit = 5
+	for _, tt := range []struct {
+		text            string
+		known, streams  bool
+		whole, readable bool
+	}{
+		{"1234", true, false, true, true},
+		{"12345", true, false, true, true},
+		{"123456", true, false, false, true}, // nothing is read
+		{"12345", false, false, true, true},
+		{"123456", false, false, false, false},
+		{"12345", true, true, true, true},
+		{"123456", true, true, false, true},
+		{"1234", false, true, true, true},
+		{"12345", false, true, true, true},
+		{"123456", false, true, false, true},
+		{"123456789", false, true, false, true},
+		{"", false, true, true, true},
+	} {
+		for _, trailer := range []http.Header{nil, {"X-Sum": {"1"}}} {
+			length := int64(-1)
+			if tt.known {
+				length = int64(len(tt.text))
+			}
+			x := &pipeline.Exchange{
+				Context: t.Context(), Body: io.NopCloser(strings.NewReader(tt.text)), ContentLength: length, Trailer: trailer,
+			}
+			body, whole, refusal := x.ReadBody(limit, tt.streams)
+			call := fmt.Sprintf("ReadBody(%d, %t) of %q with the length %d", limit, tt.streams, tt.text, length)
+			if refusal != nil {
+				t.Errorf("%s = status %d, want no refusal", call, refusal.StatusCode)
+				continue
+			}
+			if whole != tt.whole || whole && string(body) != tt.text {
+				t.Errorf("%s = %q, %t, want the body and %t", call, body, whole, tt.whole)
+			}
+			if rest, err := io.ReadAll(x.Body); tt.readable && (string(rest) != tt.text || err != nil) {
+				t.Errorf("%s: the handler reads %q, %v, want the whole body", call, rest, err)
+			}
+			wantLength := length
+			if whole && trailer == nil { // a body with a trailer is sent in chunks
+				wantLength = int64(len(tt.text))
+			}
+			if x.ContentLength != wantLength {
+				t.Errorf("%s and the trailer %v: ContentLength = %d, want %d", call, trailer, x.ContentLength, wantLength)
+			}
+		}
+	}
+}
+
+// TestReplaceBodyRemovesFieldsOfTheOldBody checks that the fields and the trailer that describe the old body are removed,
+// and that the media type is kept.
+func TestReplaceBodyRemovesFieldsOfTheOldBody(t *testing.T) {
+	t.Parallel()
+	old := &closeRecorder{Reader: strings.NewReader("old")}
+	x := &pipeline.Exchange{
+		Context: t.Context(), Header: bodyFields(), Body: old, ContentLength: 3, Trailer: http.Header{"X-Sum": {"1"}},
+	}
+	x.ReplaceBody([]byte("other"))
+	if all, err := io.ReadAll(x.Body); string(all) != "other" || err != nil {
+		t.Errorf("ReplaceBody(other): body = %q, %v, want %q", all, err, "other")
+	}
+	if x.ContentLength != 5 || x.Trailer != nil || !old.isClosed {
+		t.Errorf("ReplaceBody(other): length = %d, trailer = %v, old body closed: %t, want 5, none and true",
+			x.ContentLength, x.Trailer, old.isClosed)
+	}
+	wantFields(t, x.Header, "Content-Type: text/plain", "Content-Language: de", "X-Mine: yes")
 }
