@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -285,6 +286,10 @@ func TestPoliciesSeeFieldsWithUnderscores(t *testing.T) {
 	declare(a, "validate", "request-validation-inbound", map[string]any{})
 	a.Routes[0].Request = &project.RequestDescription{Parameters: []project.Parameter{
 		{In: project.HeaderParameter, Name: "x_count", Required: true, Style: project.StyleSimple},
+		{
+			In: project.HeaderParameter, Name: "X-Size", Style: project.StyleSimple,
+			Schema: json.RawMessage(`{"type": "integer"}`),
+		},
 	}}
 	fx := newFixture(t, a)
 	fx.keys.known = map[string]policy.KeyOwner{" custom-key": {Sub: "me"}}
@@ -296,6 +301,11 @@ func TestPoliciesSeeFieldsWithUnderscores(t *testing.T) {
 		{"no key", []func(*http.Request){header("X_count", "1")}, http.StatusUnauthorized},
 		{"no parameter", []func(*http.Request){header("Api_key", "custom-key")}, http.StatusBadRequest},
 		{"both", []func(*http.Request){header("Api_key", "custom-key"), header("X_count", "1")}, http.StatusOK},
+		{
+			"both and an invalid field",
+			[]func(*http.Request){header("Api_key", "custom-key"), header("X_count", "1"), header("X-Size", "x")},
+			http.StatusBadRequest,
+		},
 	} {
 		if got := fx.do(t, "GET", "/x", test.fields...).StatusCode; got != test.status {
 			t.Errorf("GET /x with %s: status = %d, want %d", test.name, got, test.status)

@@ -209,10 +209,11 @@ func TestRequestsAreValidated(t *testing.T) {
 func TestUpstreamGetsTheValidatedBytes(t *testing.T) {
 	v := newValidatedFixture(t, `{}`, `{}`)
 	const pet = ` {"name": "n",  "price": 1e0}`
-	for _, encoding := range []string{"", "gzip", "identity"} {
+	for _, encoding := range []string{"", "gzip", "identity", "GZip", "identity, X-gzip"} {
+		isZipped := strings.HasSuffix(strings.ToLower(encoding), "gzip")
 		response := v.do(t, http.MethodPost, "/pets/1", validPet, func(r *http.Request) {
 			text := pet
-			if encoding == "gzip" {
+			if isZipped {
 				text = zipped(pet)
 			}
 			if encoding != "" {
@@ -226,11 +227,11 @@ func TestUpstreamGetsTheValidatedBytes(t *testing.T) {
 			t.Fatalf("POST with the encoding %q = %d, upstream got %v, want 200 and the body %s", encoding,
 				response.StatusCode, got, pet)
 		}
-		kept := encoding != "gzip"
+		kept := !isZipped
 		if has := got[0].header.Get("Content-Digest") != ""; has != kept {
 			t.Errorf("encoding %q: the upstream's request has Content-Digest = %t, want %t", encoding, has, kept)
 		}
-		if got[0].header.Get("Content-Encoding") == "gzip" || got[0].header.Get("Content-Type") != "application/json" {
+		if isZipped && got[0].header.Get("Content-Encoding") != "" || got[0].header.Get("Content-Type") != "application/json" {
 			t.Errorf("encoding %q: header = %v, want no gzip, and the media type", encoding, got[0].header)
 		}
 	}
@@ -243,6 +244,8 @@ func TestLoggedViolationsPass(t *testing.T) {
 		"cookies": "none"}`, `{}`)
 	const secret = "sesame-open"
 	for _, test := range []struct{ name, text, encoding, want string }{
+		{"media type", secret, "", "media type"},
+		{"valid gzip", zipped(`{"name": "n", "price": 1}`), "gzip", "path /id"},
 		{"violations", `{"name": 1, "price": "` + secret + `"}`, "", "body /price"},
 		{"too large", `{"name": "` + strings.Repeat("n", 1<<20) + `", "price": -1}`, "", "too large"},
 		{"too large, in chunks", `{"name": "` + strings.Repeat("c", 1<<20) + `", "price": -1}`, "", "too large"},
@@ -254,8 +257,11 @@ func TestLoggedViolationsPass(t *testing.T) {
 				r.Header.Set("Content-Encoding", test.encoding)
 			}
 			sending(test.text)(r)
-			if strings.HasSuffix(test.name, "in chunks") {
+			switch {
+			case strings.HasSuffix(test.name, "in chunks"):
 				r.ContentLength = -1
+			case test.name == "media type":
+				r.Header.Set("Content-Type", "text/plain")
 			}
 		})
 		got := v.take()
@@ -276,9 +282,43 @@ func TestLoggedViolationsHaveTheOutcome(t *testing.T) {
 		`{"name": "n", "price": 1}`: "outcome=admitted", `{"name": "n", "price": -1}`: "outcome=refused",
 	} {
 		v := newValidatedFixture(t, `{"pathParameters": "log"}`, `{}`)
-		v.do(t, http.MethodPost, "/pets/0", validPet, sending(text))
+		status := v.do(t, http.MethodPost, "/pets/0", validPet, sending(text)).StatusCode
+		if refused := status == http.StatusBadRequest; refused != strings.HasSuffix(want, "refused") {
+			t.Errorf("POST /pets/0 with %s: status = %d, want %s", text, status, want)
+		}
 		if log := v.log.String(); !strings.Contains(log, want) {
 			t.Errorf("POST /pets/0 with %s: log = %s, want %s", text, log, want)
+		}
+	}
+}
+
+// TestFewViolationsAreLogged checks that a line of the log has the first five violations of a request.
+func TestFewViolationsAreLogged(t *testing.T) {
+	v := newValidatedFixture(t, `{"body": "log"}`, `{}`)
+	const wrong = `{"name": 1, "price": -1, "parent": `
+	v.do(t, http.MethodPost, "/pets/1", validPet, sending(strings.Repeat(wrong, 5)+"{}"+strings.Repeat("}", 5)))
+	if got := strings.Count(v.log.String(), " must "); got != 5 {
+		t.Errorf("log of a request with more than ten violations = %s, with %d of them, want 5", v.log.String(), got)
+	}
+}
+
+// TestUnsupportedBodiesSayWhatToSend checks the problems for bodies that the gateway does not read: they name what a
+// client can send instead.
+func TestUnsupportedBodiesSayWhatToSend(t *testing.T) {
+	v := newValidatedFixture(t, `{}`, `{}`)
+	for _, test := range []struct{ name, value, detail, accepted string }{
+		{"Content-Type", "text/plain", "application/json or application/x-www-form-urlencoded", ""},
+		{"Content-Type", "text/plain; charset=utf-8", "application/json or application/x-www-form-urlencoded", ""},
+		{"Content-Type", "application/json; charset=utf-16", "in UTF-8", ""},
+		{"Content-Encoding", "br", "with gzip", "gzip"},
+	} {
+		response := v.do(t, http.MethodPost, "/pets/1", validPet, replaced(test.name, test.value))
+		accepted := response.Header.Get("Accept-Encoding")
+		if accepted != test.accepted {
+			t.Errorf("%s: %s: Accept-Encoding of the response = %q, want %q", test.name, test.value, accepted, test.accepted)
+		}
+		if text := body(t, response); response.StatusCode != 415 || !strings.Contains(text, test.detail) {
+			t.Errorf("%s: %s = %d %s, want 415 with %q", test.name, test.value, response.StatusCode, text, test.detail)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,7 +15,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/gatewright/gatewright/shared/base/bodies"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/options"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/format/openapi"
@@ -271,14 +269,10 @@ func checkResponseBody(
 	raw []byte,
 ) string {
 	decoded, err := decodeBody(ctx, header["Content-Encoding"], raw, maxValidatedResponse)
-	switch {
-	case errors.Is(err, errDecodedTooLarge):
-		return "too large"
-	case errors.Is(err, bodies.ErrBusy):
-		return "no memory"
-	case errors.Is(err, errUnsupportedEncoding):
-		return "content encoding"
-	case err != nil:
+	if reason := undecodedReason(err); reason != "" {
+		return reason
+	}
+	if err != nil {
 		report.RejectEncoding()
 		return ""
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -242,11 +243,7 @@ func (p *requestValidation) checkBody(
 	}
 	decoded, err := decodeBody(x.Context, x.Header["Content-Encoding"], raw, p.maxBytes)
 	if err != nil && !rejects {
-		reason := "content encoding"
-		if errors.Is(err, errDecodedTooLarge) {
-			reason = "too large"
-		}
-		p.log.unchecked(x, "request", reason)
+		p.log.unchecked(x, "request", cmp.Or(undecodedReason(err), "content encoding"))
 		return nil
 	}
 	if err != nil {
@@ -277,7 +274,7 @@ func (p *requestValidation) refuseEncoding(x *pipeline.Exchange, err error) *htt
 	case errors.Is(err, errDecodedTooLarge):
 		return x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes after it is "+
 			"decompressed: larger ones cannot be checked.", p.maxBytes))
-	case errors.Is(err, bodies.ErrBusy):
+	case undecodedReason(err) != "":
 		return x.RefuseBody(err)
 	}
 	return x.Problem(http.StatusBadRequest, "Send the body as its Content-Encoding says: it is no valid gzip.")
@@ -306,6 +303,21 @@ func encodings(values []string) []string {
 
 // isEncoded reports whether a body has a content encoding.
 func isEncoded(values []string) bool { return len(encodings(values)) > 0 }
+
+// undecodedReason returns why decodeBody has not decompressed a body that can be valid. It returns "" for a body that is not
+// encoded as its header says.
+func undecodedReason(err error) string {
+	_, exceedsMemory := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case errors.Is(err, errUnsupportedEncoding):
+		return "content encoding"
+	case errors.Is(err, errDecodedTooLarge):
+		return "too large"
+	case exceedsMemory || errors.Is(err, bodies.ErrBusy):
+		return "no memory"
+	}
+	return ""
+}
 
 // decodeBody decompresses a body. The result has at most limit bytes, which count toward the memory for bodies of the
 // context's request. Its errors are errUnsupportedEncoding, errDecodedTooLarge, and errors of gzip and of package bodies.

@@ -51,6 +51,7 @@ func TestPolicyWithoutDescriptionWarns(t *testing.T) {
 		}
 	}
 	header := &project.RequestDescription{Parameters: []project.Parameter{{In: project.HeaderParameter, Name: "X-A"}}}
+	query := &project.RequestDescription{Parameters: []project.Parameter{{In: project.InQueryString, Name: "q"}}}
 	body := &project.RequestDescription{Body: &project.BodyDescription{}}
 	for name, test := range map[string]struct {
 		policy    project.Policy
@@ -63,6 +64,7 @@ func TestPolicyWithoutDescriptionWarns(t *testing.T) {
 		"a header":              {request(`{}`), header, nil, false},
 		"a header as an option": {request(`{"headers": "none"}`), header, nil, true},
 		"a logged header":       {request(`{"headers": "log"}`), header, nil, false},
+		"a whole query":         {request(`{}`), query, nil, false},
 		"a body":                {request(`{}`), body, nil, false},
 		"a body as an option":   {request(`{"body": "none"}`), body, nil, true},
 		"unknown parameters":    {request(`{"unknownQuery": "reject"}`), &project.RequestDescription{}, nil, false},
