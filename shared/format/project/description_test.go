@@ -174,6 +174,16 @@ func TestPathItemsByReference(t *testing.T) {
 			members: `"paths": {"/a": {"$ref": "#/paths/~1b~1%7Bid%7D"}, "/b/{id}": {"get": ` + forwarded("read", "") + `}}`,
 			routes:  "GET /a  /paths/~1b~1{id}/get\nGET /b/{id} read /paths/~1b~1{id}/get",
 		},
+		"parameters on both sides": {
+			members: `"paths": {"/a": {"$ref": "#/components/pathItems/P", "parameters": [
+				{"name": "own", "in": "query", "schema": {}}]}}, "components": {"pathItems": {"P": {"parameters": [
+				{"name": "other", "in": "query", "schema": {}}], "get": ` + forwarded("read", "") + `}}}`,
+			routes: "GET /a read /components/pathItems/P/get", warnedAt: "/paths/~1a/parameters",
+		},
+		"another path that begins alike": {
+			members: `"paths": {"/a": {"$ref": "#/paths/~1a~1b"}, "/a/b": {"get": ` + forwarded("read", "") + `}}`,
+			routes:  "GET /a  /paths/~1a~1b/get\nGET /a/b read /paths/~1a~1b/get",
+		},
 		"several steps": {
 			members: `"paths": {"/a": {"$ref": "#/paths/~1b"}, "/b": {"$ref": "#/components/pathItems/Item"}}, ` + item,
 			routes:  "GET /a read /components/pathItems/Item/get\nGET /b  /components/pathItems/Item/get",

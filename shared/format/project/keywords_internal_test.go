@@ -1,6 +1,7 @@
 package project
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,46 @@ func TestConversionsKnowDeclaredKeywords(t *testing.T) {
 	for _, name := range slices.Concat(annotations[:], unsupportedReferences[:], inPlaceLists[:]) {
 		if groupOf(SchemaKeywords, name) == nil {
 			t.Errorf("keyword %s of schemas = not declared, want declared", name)
+		}
+	}
+}
+
+// TestKeywordsNeedTheirValues checks which values the keywords of schemas can have. A keyword with another value has no
+// effect, and the build warns about it.
+func TestKeywordsNeedTheirValues(t *testing.T) {
+	for _, tt := range []struct{ keywords, valid, invalid string }{
+		{"not items additionalProperties", `{}; true; false`, `null; []; "a"; 1`},
+		{"allOf anyOf oneOf prefixItems", `[{}]; [true, {}]`, `[]; {}; [1]; [{}, null]; null`},
+		{"properties patternProperties dependentSchemas", `{}; {"a": {}}; {"a": true}`, `[]; {"a": 1}; {"a": {}, "b": null}`},
+		{"type", `"string"; ["null", "integer"]`, `"text"; []; ["string", "text"]; null; {}; ["string", 1]`},
+		{"$ref format pattern contentEncoding", `"a"; ""`, `1; null; ["a"]`},
+		{"maximum exclusiveMinimum", `0; -1.5; 1e3`, `"1"; true; null`},
+		{"multipleOf", `1; 0.01; 1e-9; 2E3`, `0; -1; 0.0; 0e5; "1"; -0`},
+		{"maxLength minLength maxItems minContains maxProperties", `0; 12`, `-1; 1.5; "1"; null; 1e2`},
+		{"uniqueItems readOnly writeOnly", `true; false`, `1; "true"; null`},
+		{"required", `[]; ["a"]`, `true; "a"; [1]; ["a", null]`},
+		{"enum", `[]; [1, null]`, `1; {}; null`},
+		{"dependentRequired", `{}; {"a": ["b"]}`, `[]; {"a": "b"}; {"a": [1]}; {"a": ["b"], "c": true}`},
+		{"discriminator", `{"propertyName": "a"}`, `{}; "a"; {"propertyName": ""}; {"propertyName": 1}; []`},
+		{"const default unknown", `1; null; {}`, ``},
+	} {
+		for keyword := range strings.FieldsSeq(tt.keywords) {
+			for wanted, values := range map[bool]string{true: tt.valid, false: tt.invalid} {
+				for text := range strings.SplitSeq(values, "; ") {
+					if text == "" {
+						continue
+					}
+					var value any
+					decoder := json.NewDecoder(strings.NewReader(text))
+					decoder.UseNumber()
+					if err := decoder.Decode(&value); err != nil {
+						t.Fatal(err)
+					}
+					if needed := neededValue(keyword, value); (needed == "") != wanted {
+						t.Errorf("neededValue(%s, %s) = %q, want none: %t", keyword, text, needed, wanted)
+					}
+				}
+			}
 		}
 	}
 }

@@ -212,3 +212,28 @@ func TestValidationIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestValidationOptionsWithoutEffect checks combinations of options with which a policy, or an option, would check
+// nothing.
+func TestValidationOptionsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	const none = `"pathParameters": "none", "queryParameters": "none", "headers": "none", "cookies": "none"`
+	for options, want := range map[string]string{
+		`{}`: "", `{` + none + `}`: "", `{` + none + `, "body": "none"}`: "checks nothing",
+		`{` + none + `, "body": "log"}`: "",
+		`{"unknownQuery": "reject"}`:    "",
+		`{"unknownQuery": "reject", "queryParameters": "log"}`:  "has no effect",
+		`{"unknownQuery": "reject", "queryParameters": "none"}`: "has no effect",
+		`{"unknownQuery": "ignore", "queryParameters": "none"}`: "",
+	} {
+		_, problems := newRequestValidation("p", json.RawMessage(options), nil)
+		if want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, want)) {
+			t.Errorf("newRequestValidation(%s) problems = %v, want one with %q, or none if this is empty", options, problems, want)
+		}
+	}
+	for options, want := range map[string]bool{`{}`: false, `{"sampleRate": 0.1}`: false, `{"sampleRate": 0}`: true} {
+		if _, problems := newResponseValidation("p", json.RawMessage(options), nil); (len(problems) > 0) != want {
+			t.Errorf("newResponseValidation(%s) problems = %v, want some: %t", options, problems, want)
+		}
+	}
+}
