@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -28,7 +29,7 @@ func describedRoute() *pipeline.Route {
 	}
 	return &pipeline.Route{Description: pipeline.NewDescription(schema.NewDefinitions(nil), &project.Route{
 		Request:   &project.RequestDescription{Body: &project.BodyDescription{Content: content}},
-		Responses: project.ResponseDescription{"200": {Content: content}},
+		Responses: project.ResponseDescription{"200": {Content: content}, "default": {Content: content}},
 	})}
 }
 
@@ -220,8 +221,8 @@ func TestValidationOptionsWithoutEffect(t *testing.T) {
 	const none = `"pathParameters": "none", "queryParameters": "none", "headers": "none", "cookies": "none"`
 	for options, want := range map[string]string{
 		`{}`: "", `{` + none + `}`: "", `{` + none + `, "body": "none"}`: "checks nothing",
-		`{` + none + `, "body": "log"}`: "",
-		`{"unknownQuery": "reject"}`:    "",
+		`{` + none + `, "body": "log"}`:                         "",
+		`{"unknownQuery": "reject"}`:                            "",
 		`{"unknownQuery": "reject", "queryParameters": "log"}`:  "has no effect",
 		`{"unknownQuery": "reject", "queryParameters": "none"}`: "has no effect",
 		`{"unknownQuery": "ignore", "queryParameters": "none"}`: "",
@@ -235,5 +236,159 @@ func TestValidationOptionsWithoutEffect(t *testing.T) {
 		if _, problems := newResponseValidation("p", json.RawMessage(options), nil); (len(problems) > 0) != want {
 			t.Errorf("newResponseValidation(%s) problems = %v, want some: %t", options, problems, want)
 		}
+	}
+}
+
+// TestResponsesWithoutBodiesPass checks that responses that cannot have a body are not checked for one, although they have
+// the header of the response to a GET.
+func TestResponsesWithoutBodiesPass(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		method string
+		status int
+		want   int
+	}{
+		{http.MethodHead, http.StatusOK, http.StatusOK},
+		{http.MethodGet, http.StatusNotModified, http.StatusNotModified},
+		{http.MethodDelete, http.StatusNoContent, http.StatusNoContent},
+		{http.MethodGet, http.StatusOK, http.StatusBadGateway}, // its body is missing
+	} {
+		for _, mode := range []string{"log", "reject"} {
+			var log bytes.Buffer
+			provisioned, _ := newResponseValidation("p", json.RawMessage(`{"mode": "`+mode+`"}`),
+				&Setup{Log: slog.New(slog.NewTextHandler(&log, nil))})
+			x := receivedResponse(t)
+			x.Method = test.method
+			r := provisioned.Outbound.Outbound(x, &http.Response{
+				StatusCode: test.status, ContentLength: 0, Body: http.NoBody,
+				Header: http.Header{"Content-Type": {"application/json"}},
+			})
+			isValid := test.want == test.status
+			if want := map[bool]int{true: test.want, false: test.status}[mode == "reject"]; r.StatusCode != want {
+				t.Errorf("Outbound(%s with %d) in the mode %s = status %d, want %d", test.method, test.status, mode, r.StatusCode,
+					want)
+			}
+			if (log.Len() == 0) != isValid {
+				t.Errorf("Outbound(%s with %d) in the mode %s: log = %s, want lines: %t", test.method, test.status, mode, log.String(),
+					!isValid)
+			}
+			if named := x.RefusedBy == "p"; named != (mode == "reject" && !isValid) {
+				t.Errorf("Outbound(%s with %d) in the mode %s: RefusedBy = %q, want the policy only for a refused response",
+					test.method, test.status, mode, x.RefusedBy)
+			}
+		}
+	}
+}
+
+// TestIncompleteResponsesAreNotChecked checks that the mode log reports no violations of a body that the upstream, or the
+// client, has ended early.
+func TestIncompleteResponsesAreNotChecked(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]io.Reader{
+		"the upstream": io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF)),
+		"the client":   strings.NewReader(`{"a":1}`),
+	} {
+		var log bytes.Buffer
+		provisioned, _ := newResponseValidation("p", json.RawMessage(`{}`),
+			&Setup{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		r := provisioned.Outbound.Outbound(receivedResponse(t), &http.Response{
+			StatusCode: http.StatusOK, ContentLength: 7, Body: io.NopCloser(body),
+			Header: http.Header{"Content-Type": {"application/json"}},
+		})
+		if name == "the upstream" {
+			_, _ = io.ReadAll(r.Body)
+		}
+		_ = r.Body.Close()
+		if got := log.String(); !strings.Contains(got, "ended early") || strings.Contains(got, "does not match") {
+			t.Errorf("%s ends the body: log = %s, want the reason ended early, and no violation", name, got)
+		}
+	}
+}
+
+// countedBody is a body that counts its reads, and records whether it was closed.
+type countedBody struct {
+	io.Reader
+	reads    int
+	isClosed bool
+}
+
+// Read implements io.Reader.
+func (c *countedBody) Read(p []byte) (int, error) {
+	c.reads++
+	return c.Reader.Read(p)
+}
+
+// Close implements io.Closer.
+func (c *countedBody) Close() error {
+	c.isClosed = true
+	return nil
+}
+
+// TestOnlyCheckedBodiesAreReadFirst checks which bodies of responses are read before they are sent: only those that the
+// mode reject checks. Streams and large bodies are forwarded at once.
+func TestOnlyCheckedBodiesAreReadFirst(t *testing.T) {
+	t.Parallel()
+	header := func(fields ...string) http.Header {
+		h := http.Header{"Content-Type": {"application/json"}}
+		for i := 0; i < len(fields); i += 2 {
+			h.Set(fields[i], fields[i+1])
+		}
+		return h
+	}
+	for name, test := range map[string]struct {
+		mode   string
+		status int
+		length int64
+		header http.Header
+		isRead bool
+		log    string
+	}{
+		"reject":                   {"reject", 200, 7, header(), true, ""},
+		"reject, in chunks":        {"reject", 200, -1, header(), true, ""},
+		"log":                      {"log", 200, 7, header(), false, ""},
+		"log, in chunks":           {"log", 200, -1, header(), false, ""},
+		"a large body":             {"reject", 200, maxValidatedResponse + 1, header(), false, "too large"},
+		"events":                   {"reject", 200, -1, header("Content-Type", "text/event-stream; charset=utf-8"), false, "streamed"},
+		"lines of JSON":            {"reject", 200, -1, header("Content-Type", "Application/X-NDJSON; a=b"), false, "streamed"},
+		"records of JSON":          {"reject", 200, -1, header("Content-Type", "application/json-seq"), false, "streamed"},
+		"a part":                   {"reject", 206, 7, header(), false, "partial"},
+		"an unknown encoding":      {"reject", 200, 7, header("Content-Encoding", "br"), false, "content encoding"},
+		"two encodings":            {"reject", 200, 7, header("Content-Encoding", "gzip, gzip"), false, "content encoding"},
+		"an encoding that is none": {"reject", 200, 7, header("Content-Encoding", "identity"), true, ""},
+	} {
+		var log bytes.Buffer
+		provisioned, _ := newResponseValidation("p", json.RawMessage(`{"mode": "`+test.mode+`"}`),
+			&Setup{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		body := &countedBody{Reader: strings.NewReader(`{"a":1}`)}
+		x := receivedResponse(t)
+		x.Route = &pipeline.Route{Description: pipeline.NewDescription(schema.NewDefinitions(nil), &project.Route{
+			Responses: project.ResponseDescription{"2XX": {Content: []project.MediaType{
+				{Type: "*/*", Schema: json.RawMessage(`true`)},
+			}}},
+		})}
+		r := provisioned.Outbound.Outbound(x, &http.Response{
+			StatusCode: test.status, ContentLength: test.length, Body: body, Header: test.header,
+		})
+		if isRead := body.reads > 0; isRead != test.isRead {
+			t.Errorf("%s: Outbound() reads the body: %t, want %t", name, isRead, test.isRead)
+		}
+		if all, err := io.ReadAll(r.Body); string(all) != `{"a":1}` || err != nil {
+			t.Errorf("%s: body after Outbound() = %q, %v, want the upstream's", name, all, err)
+		}
+		_ = r.Body.Close()
+		if !body.isClosed {
+			t.Errorf("%s: the upstream's body is not closed, want it closed with the response", name)
+		}
+		if got := log.String(); (got == "") != (test.log == "") || !strings.Contains(got, test.log) {
+			t.Errorf("%s: log = %s, want %q", name, got, test.log)
+		}
+	}
+	broken := &countedBody{Reader: iotest.ErrReader(io.ErrUnexpectedEOF)}
+	provisioned, _ := newResponseValidation("p", json.RawMessage(`{"mode": "reject"}`), &Setup{})
+	r := provisioned.Outbound.Outbound(receivedResponse(t), &http.Response{
+		StatusCode: http.StatusOK, ContentLength: -1, Body: broken, Header: header(),
+	})
+	if r.StatusCode != http.StatusBadGateway || !broken.isClosed {
+		t.Errorf("Outbound(a broken body) = status %d, body closed: %t, want 502 and true", r.StatusCode, broken.isClosed)
 	}
 }
