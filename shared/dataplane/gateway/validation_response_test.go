@@ -107,3 +107,15 @@ func TestSampleRateLimitsTheChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestUpstreamIsAskedForReadableResponses checks that the upstream of a route that validates responses gets no
+// Accept-Encoding that the gateway cannot read: otherwise most responses would pass unchecked.
+func TestUpstreamIsAskedForReadableResponses(t *testing.T) {
+	v := newValidatedFixture(t, `{}`, `{}`)
+	for sent, want := range map[string]string{"gzip, br": "gzip", "br": "identity", "zstd;q=1.0, gzip;q=0.5": "gzip"} {
+		v.do(t, http.MethodPost, "/pets/1", validPet, replaced("Accept-Encoding", sent))
+		if got := v.take(); len(got) != 1 || got[0].header.Get("Accept-Encoding") != want {
+			t.Errorf("POST with Accept-Encoding %s: upstream got %v, want one request with %s", sent, got, want)
+		}
+	}
+}

@@ -374,3 +374,27 @@ func TestValidationComesAfterAuthentication(t *testing.T) {
 		}
 	}
 }
+
+// TestWarningHasThePlaceOfThePolicy checks the place of the warning about a policy that has nothing to check: its position
+// in the route as it is written, although a security scheme adds another policy before it.
+func TestWarningHasThePlaceOfThePolicy(t *testing.T) {
+	_, result := tryBuild(t, project.Files{
+		"config/routes.oas.json": []byte(`{"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+			"security": [{"key": []}], "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer",
+			"x-gateway-policy": "key"}}}, "paths": {"/a": {"get": {"responses": {"200": {"description": ""}},
+			"x-gateway-route": {"policies": {"inbound": ["limit", "validate"]}, "handler": {"export": "urlForwardHandler",
+			"module": "$import(@gatewright/runtime)", "options": {"baseUrl": "https://up.example.com"}}}}}}}`),
+		"config/policies.json": []byte(`{"policies": [
+			{"name": "validate", "policyType": "request-validation-inbound", "handler": {"export": "P",
+				"module": "$import(@gatewright/runtime)"}},
+			{"name": "key", "policyType": "api-key-inbound", "handler": {"export": "P",
+				"module": "$import(@gatewright/runtime)"}},
+			{"name": "limit", "policyType": "rate-limit-inbound", "handler": {"export": "P",
+				"module": "$import(@gatewright/runtime)",
+				"options": {"rateLimitBy": "ip", "requestsAllowed": 1, "timeWindowMinutes": 1}}}]}`),
+	})
+	const at = "/paths/~1a/get/x-gateway-route/policies/inbound/1"
+	if len(result.Errors) > 0 || len(result.Warnings) != 1 || result.Warnings[0].Path != at {
+		t.Errorf("build = errors %v, warnings %v, want one warning at %s", result.Errors, result.Warnings, at)
+	}
+}

@@ -86,14 +86,25 @@ func TestDescribedEncodingsHaveDefaults(t *testing.T) {
 // TestDescribedMediaTypes checks the media types of a body: their letters, their parameters, and their order.
 func TestDescribedMediaTypes(t *testing.T) {
 	t.Parallel()
-	route, _ := validated(t, "3.1.0", `"requestBody": {"required": true, "content": {"*/*": {"schema": {"type": "null"}},
+	route, warnings := validated(t, "3.1.0", `"requestBody": {"required": true, "content": {"*/*": {"schema": {"type": "null"}},
 		"Application/JSON; v=1": {"schema": {"type": "object"}}, "application/json; v=2": {"schema": {"type": "array"}},
-		"text/*": {}, "image/png": {"schema": {"type": "string"}}}},`)
+		"text/*": {}, "text/xml": {"schema": {"type": "object"}}, "application/a+json": {"schema": {"type": "object"}},
+		"image/png": {"schema": {"type": "string"}}}},`)
 	var got []string
 	for _, m := range route.Request.Body.Content {
 		got = append(got, m.Type+" "+string(m.Schema))
 	}
-	const want = `application/json {"anyOf":[{"type":"object"},{"type":"array"}]}; image/png ; text/* ; */* {"type":"null"}`
+	const want = `application/json {"anyOf":[{"type":"object"},{"type":"array"}]}; application/a+json {"type":"object"}; ` +
+		`image/png ; text/xml ; text/* ; */* {"type":"null"}`
+	var unchecked []string
+	for _, w := range warnings {
+		unchecked = append(unchecked, w.Path)
+	}
+	const at = "/paths/~1a~1{id}/post"
+	if got, want := strings.Join(unchecked, "; "), at+"; "+at+"/requestBody/content/image~1png/schema; "+at+
+		"/requestBody/content/text~1xml/schema"; got != want {
+		t.Errorf("warnings at %s, want one for {id}, and one for each schema that is not checked: %s", got, want)
+	}
 	if text := strings.Join(got, "; "); text != want {
 		t.Errorf("media types = %s, want %s", text, want)
 	}

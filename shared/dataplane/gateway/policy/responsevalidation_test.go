@@ -21,26 +21,36 @@ func TestMemoryOfResponsesIsReleased(t *testing.T) {
 	t.Parallel()
 	const all = maxValidatedResponse + 1
 	memory := semaphore.NewWeighted(all)
-	provisioned, problems := newResponseValidation("p", json.RawMessage(`{"mode": "reject"}`),
-		&Setup{ResponseMemory: memory})
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
 	description := project.ResponseDescription{"200": {Content: []project.MediaType{
 		{Type: "application/json", Schema: json.RawMessage(`{"type": "object"}`)},
 	}}}
 	route := &pipeline.Route{Description: pipeline.NewDescription(schema.NewDefinitions(nil),
 		&project.Route{Responses: description})}
-	for name, body := range map[string]io.Reader{
-		"a complete body": strings.NewReader("{}"), "a broken body": iotest.ErrReader(io.ErrUnexpectedEOF),
+	type received struct {
+		mode string
+		body io.Reader
+	}
+	for name, test := range map[string]received{
+		"a complete body":       {"reject", strings.NewReader("{}")},
+		"a broken body":         {"reject", iotest.ErrReader(io.ErrUnexpectedEOF)},
+		"a large body":          {"reject", strings.NewReader(strings.Repeat(" ", 2*maxValidatedResponse))},
+		"a logged body":         {"log", strings.NewReader("{}")},
+		"a broken, logged body": {"log", io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF))},
+		"a large, logged body":  {"log", strings.NewReader(strings.Repeat(" ", 2*maxValidatedResponse))},
 	} {
+		provisioned, problems := newResponseValidation("p", json.RawMessage(`{"mode": "`+test.mode+`"}`),
+			&Setup{ResponseMemory: memory})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
 		x := &pipeline.Exchange{
 			Context: t.Context(), Method: http.MethodGet, Route: route, FromUpstream: true, Header: http.Header{},
 		}
 		r := provisioned.Outbound.Outbound(x, &http.Response{
-			StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(body),
+			StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(test.body),
 			Header: http.Header{"Content-Type": {"application/json"}},
 		})
+		_, _ = io.ReadAll(r.Body)
 		_ = r.Body.Close()
 		if !memory.TryAcquire(all) {
 			t.Errorf("%s: memory after the response was closed is not available, want all of it", name)

@@ -66,6 +66,10 @@ func TestUnprotected(t *testing.T) {
 		"query parameter, another scheme":  {query, nil, chain(moved("Authorization", "{value}"), keys("")), false},
 		"query parameter, plain":           {query, nil, chain(moved("X-Key", "{value}"), keys(plainKey)), true},
 		"query parameter moved afterwards": {query, nil, chain(keys(""), moved("Authorization", "Bearer {value}")), false},
+		"another query parameter is moved": {
+			project.SecurityScheme{Type: "apiKey", In: "query", Name: "token"}, nil,
+			chain(moved("Authorization", "Bearer {value}"), keys("")), false,
+		},
 		"query parameter that stays":       {query, nil, chain(keys("")), false},
 		"cookie":                           {cookie, nil, chain(keys(plainKey)), false},
 		"bearer":                           {bearer, nil, chain(keys("")), true},

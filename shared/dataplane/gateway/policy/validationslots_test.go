@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 
 	"golang.org/x/sync/semaphore"
@@ -31,5 +32,16 @@ func TestCheckSlots(t *testing.T) {
 	release()
 	if _, ok := s.tryAcquire(slotBytes); !ok {
 		t.Error("tryAcquire() = false after the other body was checked, want true")
+	}
+}
+
+// TestCompressedBodiesCountWithTheirMaximumSize checks that a compressed response takes the slots of the largest body that
+// it can become.
+func TestCompressedBodiesCountWithTheirMaximumSize(t *testing.T) {
+	t.Parallel()
+	for encoding, want := range map[string]int{"": 3, "identity": 3, "gzip": maxValidatedResponse} {
+		if got := checkedSize(http.Header{"Content-Encoding": {encoding}}, []byte("abc")); got != want {
+			t.Errorf("checkedSize(%q, 3 bytes) = %d, want %d", encoding, got, want)
+		}
 	}
 }
