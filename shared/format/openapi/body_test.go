@@ -173,10 +173,10 @@ func TestMediaTypes(t *testing.T) {
 		}
 	}
 	all := compile(t, "", `{"body":{"content":[{"type":"*/*","schema":{"type":"object"}},`+
-		`{"type":"text/*","schema":{"maxLength":1}},{"type":"text/json","schema":{"type":"object"}}]}}`)
+		`{"type":"text/*","schema":{"maxLength":1}},{"type":"text/json","schema":{"type":"string"}}]}}`)
 	for contentType, want := range map[string]string{
 		"application/json": "body : must be an object, not an array", "application/octet-stream": "", "": "",
-		"text/json": "body : must be an object, not an array", "text/plain": "body : must have at most 1 character",
+		"text/json": "body : must be a string, not an array", "text/plain": "body : must have at most 1 character",
 	} {
 		var r Report
 		all.CheckBody(&r, contentType, []byte(`[]`))

@@ -8,7 +8,7 @@ func TestNestedValuesOfQueries(t *testing.T) {
 	t.Parallel()
 	q := compile(t, "", `{"parameters":[
 		{"in":"query","name":"filter","style":"deepObject","explode":true,"schema":{"type":"object","properties":{
-			"ids":{"type":"array","items":{"type":"integer"}},
+			"ids":{"type":"array","items":{"type":"integer"}},"free":{},
 			"rows":{"type":"array","items":{"type":"array","items":{"type":"integer"}}},
 			"pairs":{"type":"array","items":{"type":"object","required":["a"],"properties":{"a":{"type":"boolean"}}}}}}},
 		{"in":"query","name":"list","style":"form","explode":true,"schema":{"type":"array","items":{
@@ -27,6 +27,7 @@ func TestNestedValuesOfQueries(t *testing.T) {
 		{"filter[pairs][0][a]=true&filter[pairs][0][a]=false", "query /filter/pairs/0/a: must be sent once only"},
 		{"filter[pairs]=1&filter[pairs][0][a]=true", "query /filter/pairs/0/a: must be sent once only"},
 		{"filter[pairs][0][a]=true&filter[pairs]=1", "query /filter/pairs: must be sent once only"},
+		{"filter[free]=1&filter[free]=2", ""},
 		{"filter[rows][0]=1&filter[rows][0]=2", "query /filter/rows/0: must be sent once only"},
 		{"codes=%7B%22a%22:1%7D", "query /codes/0: must have at most 3 characters"},
 		{"filter[pairs][0][a]=1", "query /filter/pairs/0/a: must be a boolean, not a string"},

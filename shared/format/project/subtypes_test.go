@@ -92,6 +92,13 @@ func subtypeCases() []subtypeCase {
 				`"required":["k"],"type":"object"}]}`,
 		},
 		{
+			"subtypes in another order than that of their names", "3.1.0", `{"$ref": "#/components/schemas/Base"}`,
+			`"Base": {"type": "object", "discriminator": {"propertyName": "k", "mapping": {"z": "X", "a": "Y", "m": "X"}}},
+			"X": {"type": "object"}, "Y": {"type": "object"}`,
+			`{"oneOf":[{"properties":{"k":{"enum":["z","m"],"type":"string"}},"required":["k"],"type":"object"},` +
+				`{"properties":{"k":{"enum":["a"],"type":"string"}},"required":["k"],"type":"object"}]}`,
+		},
+		{
 			"a schema that extends the base type, without a value in the mapping", "3.1.0",
 			`{"$ref": "#/components/schemas/Base"}`,
 			`"Base": {"type": "object", "properties": {"k": {"type": "string"}}, "discriminator":
