@@ -138,3 +138,18 @@ func TestUsedKeywordsWithoutEffectAreReported(t *testing.T) {
 		})
 	}
 }
+
+// TestDifferentKeywordsWithoutEffectAreAllReported checks that warnings that are not joined with others are reported too: the
+// number of different warnings that are joined is bounded.
+func TestDifferentKeywordsWithoutEffectAreAllReported(t *testing.T) {
+	t.Parallel()
+	const keywords = 1_200
+	_, result := described(t, "3.1.0", `"paths": {}, "components": {"schemas": {"S": {`+list(keywords, `"k%dq": 1`)+`}}}`)
+	if len(result.Warnings) == 0 {
+		t.Fatal("Compile() warnings = none, want some")
+	}
+	last := result.Warnings[len(result.Warnings)-1].Message
+	if want := fmt.Sprintf("%d", keywords-len(result.Warnings)+1); !strings.Contains(strings.ReplaceAll(last, ",", ""), want) {
+		t.Errorf("last of %d warnings = %s, want it to count the %s others", len(result.Warnings), last, want)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 // TestSecuritySchemesAddAtMost100Policies checks that the policies that security schemes name count for the bound of
@@ -64,6 +66,48 @@ func TestMisspelledSchemeIsSuggested(t *testing.T) {
 			`}, "security": [{"`+name+`": []}], "components": {"securitySchemes": {"apiKey": {"type": "mutualTLS"}}}`), in)
 		if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0].Message, want) {
 			t.Errorf("warnings about the scheme %s = %v, want one with %q", name, result.Warnings, want)
+		}
+	}
+}
+
+// TestSchemePoliciesOfARoute checks which policies security requirements add before those of a route, and that none of them
+// runs twice.
+func TestSchemePoliciesOfARoute(t *testing.T) {
+	t.Parallel()
+	const own = "own"
+	for security, want := range map[string]string{
+		`[{"a": []}]`:                "p own",
+		`[{"a": [], "b": []}]`:       "p own", // both name p
+		`[{"c": [], "a": []}]`:       "p q own",
+		`[{"a": [], "own": []}]`:     "p own",
+		`[{"own": []}]`:              own,
+		`[{"a": []}, {"c": []}]`:     own,
+		`[{"a": []}, {}]`:            own,
+		`[{}]`:                       own,
+		`[]`:                         own,
+		`[{"a": [], "missing": []}]`: "p own",
+	} {
+		var policies, schemes []string
+		for _, name := range []string{"p", "q", own} {
+			policies = append(policies, fmt.Sprintf(`{"name": %q, "policyType": "api-key-inbound", "handler": `+
+				`{"export": "E", "module": "$import(@gatewright/runtime)"}}`, name))
+		}
+		for _, scheme := range [][2]string{{"a", "p"}, {"b", "p"}, {"c", "q"}, {own, own}} {
+			schemes = append(schemes, fmt.Sprintf(`%q: {"type": "http", "scheme": "basic", "x-gateway-policy": %q}`, scheme[0],
+				scheme[1]))
+		}
+		operation := strings.Replace(forwarded("a", `"security": `+security+`,`), `"handler"`,
+			`"policies": {"inbound": ["own"]}, "handler"`, 1)
+		files := documentFiles(`"paths": {"/a": {"get": ` + operation + `}}, "security": [{"c": []}], "components": {
+			"securitySchemes": {` + strings.Join(schemes, ",") + `}}`)
+		files["config/policies.json"] = []byte(`{"policies": [` + strings.Join(policies, ",") + `]}`)
+		artifact, result := compile(t, files, project.Input{Catalog: lenient{}})
+		if artifact == nil {
+			t.Errorf("Compile(security %s) errors = %v, want none", security, result.Errors)
+			continue
+		}
+		if got := strings.Join(artifact.Routes[0].Inbound, " "); got != want {
+			t.Errorf("Compile(security %s) inbound policies = %s, want %s", security, got, want)
 		}
 	}
 }

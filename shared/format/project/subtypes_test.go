@@ -52,6 +52,26 @@ func TestResponsesToHeadHaveNoSchema(t *testing.T) {
 	}
 }
 
+// TestOutputSchemaIsThatOfAllSuccesses checks which statuses the output schema of a tool covers: all with a first digit of 2,
+// and ranges. If their schemas differ, there is no output schema.
+func TestOutputSchemaIsThatOfAllSuccesses(t *testing.T) {
+	for statuses, want := range map[string]bool{
+		"200": true, "226": true, "2XX": true, "default": false, "404": false, "200 404": true, "200 2XX": true,
+		"200 226!": false, "200 2XX!": false, "200 500!": true,
+	} {
+		var responses []string
+		for status := range strings.FieldsSeq(statuses) {
+			name, differs := strings.CutSuffix(status, "!")
+			responses = append(responses, fmt.Sprintf(`%q: {"description": "d", "content": {"application/json": {"schema": {
+				"type": "object", "properties": {"p%t": {}}}}}}`, name, differs))
+		}
+		o, _ := offered(t, "3.1.0", "get", `"responses": {`+strings.Join(responses, ",")+`}`, `"Unused": {}`)
+		if got := o.Output != nil; got != want {
+			t.Errorf("responses %s: the tool has an output schema: %t, want %t", statuses, got, want)
+		}
+	}
+}
+
 // subtypeCase is a schema in a document of a version of OpenAPI with components. The schema of the tool's arguments must
 // contain want.
 type subtypeCase struct{ name, version, schema, components, want string }
