@@ -82,8 +82,11 @@ func (d document) eachPolicy(visit func(function string, d document, p policyPro
 			continue
 		}
 		var f functionProperties
-		if err := json.Unmarshal(r.Properties, &f); err != nil || f.FunctionName == "" || len(f.Role.GetAtt) != 2 {
-			return 0, fmt.Errorf("function %s has no name or no role that is a resource: %w", id, err)
+		if err := json.Unmarshal(r.Properties, &f); err != nil {
+			return 0, fmt.Errorf("reading the properties of function %s: %w", id, err)
+		}
+		if f.FunctionName == "" || len(f.Role.GetAtt) != 2 {
+			return 0, fmt.Errorf("function %s has no name or no role that is a resource", id)
 		}
 		if other, ok := functions[f.Role.GetAtt[0]]; ok {
 			return 0, fmt.Errorf("functions %s and %s share a role", other, f.FunctionName)

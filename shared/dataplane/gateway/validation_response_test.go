@@ -108,9 +108,9 @@ func TestSampleRateLimitsTheChecks(t *testing.T) {
 	}
 }
 
-// TestUpstreamIsAskedForReadableResponses checks that the upstream of a route that validates responses gets no
+// TestUpstreamIsRequestedToSendReadableResponses checks that the upstream of a route that validates responses gets no
 // Accept-Encoding that the gateway cannot read: otherwise most responses would pass unchecked.
-func TestUpstreamIsAskedForReadableResponses(t *testing.T) {
+func TestUpstreamIsRequestedToSendReadableResponses(t *testing.T) {
 	v := newValidatedFixture(t, `{}`, `{}`)
 	for sent, want := range map[string]string{"gzip, br": "gzip", "br": "identity", "zstd;q=1.0, gzip;q=0.5": "gzip"} {
 		v.do(t, http.MethodPost, "/pets/1", validPet, replaced("Accept-Encoding", sent))

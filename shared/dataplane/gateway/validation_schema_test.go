@@ -31,7 +31,7 @@ func schemaCases() map[string]schemaCase {
 				`{"kind": "dog", "bark": 1}`: 1, `{"kind": "puppy", "bark": true, "age": 1}`: 0,
 				`{"kind": "puppy", "bark": true}`: 1, `{"kind": "cat", "friend": {"kind": "dog"}}`: 1,
 				`{"kind": "dog", "bark": true, "friend": {"kind": "puppy", "age": 1}}`: 1,
-				`{"kind": "dog", "bark": true, "rival": {"kind": "dog"}}`: 1,
+				`{"kind": "dog", "bark": true, "rival": {"kind": "dog"}}`:              1,
 			},
 		},
 		"a discriminator selects an alternative of oneOf": {

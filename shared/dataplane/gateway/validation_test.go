@@ -231,7 +231,8 @@ func TestUpstreamGetsTheValidatedBytes(t *testing.T) {
 		if has := got[0].header.Get("Content-Digest") != ""; has != kept {
 			t.Errorf("encoding %q: the upstream's request has Content-Digest = %t, want %t", encoding, has, kept)
 		}
-		if isZipped && got[0].header.Get("Content-Encoding") != "" || got[0].header.Get("Content-Type") != "application/json" {
+		if isZipped && got[0].header.Get("Content-Encoding") != "" ||
+			got[0].header.Get("Content-Type") != "application/json" {
 			t.Errorf("encoding %q: header = %v, want no gzip, and the media type", encoding, got[0].header)
 		}
 	}

@@ -192,7 +192,8 @@ func TestResponses(t *testing.T) {
 	var description project.ResponseDescription
 	if err := json.Unmarshal([]byte(`{"200":{"headers":[{"in":"header","name":"X-Rate","required":true,"style":"simple",`+
 		`"schema":{"type":"integer"}}],"content":[{"type":"application/json","schema":{"type":"object"}}]},"4XX":{},`+
-		`"404":{"content":[{"type":"text/plain"}]},"5XX":{"content":[{"type":"text/plain"}]},"500":{}}`), &description); err != nil {
+		`"404":{"content":[{"type":"text/plain"}]},`+
+		`"5XX":{"content":[{"type":"text/plain"}]},"500":{}}`), &description); err != nil {
 		t.Fatal(err)
 	}
 	const withDefault = 1000 // added to a status: the description has a default too

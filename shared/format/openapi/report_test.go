@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/base/ids"
 	"github.com/gatewright/gatewright/shared/format/credential"
 	"github.com/gatewright/gatewright/shared/format/schema"
-	"github.com/gatewright/gatewright/shared/base/ids"
 )
 
 // TestNamesOfClientsAreBounded checks that the names that clients choose are cut in reports, and contain no credentials.
@@ -27,7 +27,8 @@ func TestNamesOfClientsAreBounded(t *testing.T) {
 	name := key + strings.Repeat("n", 300)
 	checks := map[string]func(r *Report){}
 	for _, query := range []string{
-		"deep[" + name + "]=x", "deep[" + name + "]=1&deep[" + name + "]=2", "deep[" + name + "]]=1", "json={\"" + name + "\":\"x\"}",
+		"deep[" + name + "]=x", "deep[" + name + "]=1&deep[" + name + "]=2", "deep[" + name + "]]=1",
+		"json={\"" + name + "\":\"x\"}",
 		name + "=1", "deep[" + name + "=1",
 	} {
 		checks[query] = func(r *Report) {

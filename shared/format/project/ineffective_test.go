@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,7 +150,8 @@ func TestDifferentKeywordsWithoutEffectAreAllReported(t *testing.T) {
 		t.Fatal("Compile() warnings = none, want some")
 	}
 	last := result.Warnings[len(result.Warnings)-1].Message
-	if want := fmt.Sprintf("%d", keywords-len(result.Warnings)+1); !strings.Contains(strings.ReplaceAll(last, ",", ""), want) {
+	want := strconv.Itoa(keywords - len(result.Warnings) + 1)
+	if !strings.Contains(strings.ReplaceAll(last, ",", ""), want) {
 		t.Errorf("last of %d warnings = %s, want it to count the %s others", len(result.Warnings), last, want)
 	}
 }

@@ -21,7 +21,8 @@ func TestSchemasOfArguments(t *testing.T) {
 		},
 		{
 			"a description next to a reference since 3.1", "3.1.0",
-			`{"$ref": "#/components/schemas/Text", "description": "d"}`, text, `{"type":"string","maxLength":3,"description":"d"}`,
+			`{"$ref": "#/components/schemas/Text", "description": "d"}`, text,
+			`{"type":"string","maxLength":3,"description":"d"}`,
 		},
 		{
 			"bounds that are not exclusive", "3.0.3", `{"type": "integer", "minimum": 1, "exclusiveMinimum": false,

@@ -86,7 +86,8 @@ func TestDescribedEncodingsHaveDefaults(t *testing.T) {
 // TestDescribedMediaTypes checks the media types of a body: their letters, their parameters, and their order.
 func TestDescribedMediaTypes(t *testing.T) {
 	t.Parallel()
-	route, warnings := validated(t, "3.1.0", `"requestBody": {"required": true, "content": {"*/*": {"schema": {"type": "null"}},
+	route, warnings := validated(t, "3.1.0",
+		`"requestBody": {"required": true, "content": {"*/*": {"schema": {"type": "null"}},
 		"Application/JSON; v=1": {"schema": {"type": "object"}}, "application/json; v=2": {"schema": {"type": "array"}},
 		"text/*": {}, "text/xml": {"schema": {"type": "object"}}, "application/a+json": {"schema": {"type": "object"}},
 		"image/png": {"schema": {"type": "string"}}}},`)
@@ -94,7 +95,8 @@ func TestDescribedMediaTypes(t *testing.T) {
 	for _, m := range route.Request.Body.Content {
 		got = append(got, m.Type+" "+string(m.Schema))
 	}
-	const want = `application/json {"anyOf":[{"type":"object"},{"type":"array"}]}; application/a+json {"type":"object"}; ` +
+	const want = `application/json {"anyOf":[{"type":"object"},{"type":"array"}]}; ` +
+		`application/a+json {"type":"object"}; ` +
 		`image/png ; text/xml ; text/* ; */* {"type":"null"}`
 	var unchecked []string
 	for _, w := range warnings {

@@ -53,8 +53,9 @@ func largeJSON() string { return `{"a":"` + strings.Repeat("x", 2*smallBody) + `
 // sentRequest returns the exchange of a POST with a body in JSON. encoding is its Content-Encoding, or "".
 func sentRequest(ctx context.Context, body []byte, encoding string) *pipeline.Exchange {
 	x := &pipeline.Exchange{
-		Context: ctx, Method: http.MethodPost, Route: describedRoute(), Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Context: ctx, Method: http.MethodPost, Route: describedRoute(),
+		Header: http.Header{"Content-Type": {"application/json"}},
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
 	if encoding != "" {
 		x.Header["Content-Encoding"] = []string{encoding}
@@ -200,7 +201,8 @@ func TestValidationIsCounted(t *testing.T) {
 		s := &Setup{Log: slog.New(slog.NewJSONHandler(&log, nil)), Metrics: metrics, Now: time.Now}
 		policy := requestPolicy(t, `{"body": "log"}`, s)
 		for metric, x := range map[string]*pipeline.Exchange{
-			InvalidRequests: sentRequest(t.Context(), []byte(`[]`), ""), UncheckedBodies: sentRequest(t.Context(), []byte(`x`), "br"),
+			InvalidRequests: sentRequest(t.Context(), []byte(`[]`), ""),
+			UncheckedBodies: sentRequest(t.Context(), []byte(`x`), "br"),
 		} {
 			log.Reset()
 			if response := policy.Inbound(x); response != nil {
@@ -228,8 +230,10 @@ func TestValidationOptionsWithoutEffect(t *testing.T) {
 		`{"unknownQuery": "ignore", "queryParameters": "none"}`: "",
 	} {
 		_, problems := newRequestValidation("p", json.RawMessage(options), nil)
-		if want == "" && len(problems) > 0 || want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, want)) {
-			t.Errorf("newRequestValidation(%s) problems = %v, want one with %q, or none if this is empty", options, problems, want)
+		if want == "" && len(problems) > 0 ||
+			want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, want)) {
+			t.Errorf("newRequestValidation(%s) problems = %v, want one with %q, or none if this is empty",
+				options, problems, want)
 		}
 	}
 	for options, want := range map[string]bool{`{}`: false, `{"sampleRate": 0.1}`: false, `{"sampleRate": 0}`: true} {
@@ -269,7 +273,8 @@ func TestResponsesWithoutBodiesPass(t *testing.T) {
 					want)
 			}
 			if (log.Len() == 0) != isValid {
-				t.Errorf("Outbound(%s with %d) in the mode %s: log = %s, want lines: %t", test.method, test.status, mode, log.String(),
+				t.Errorf("Outbound(%s with %d) in the mode %s: log = %s, want lines: %t",
+					test.method, test.status, mode, log.String(),
 					!isValid)
 			}
 			if named := x.RefusedBy == "p"; named != (mode == "reject" && !isValid) {
@@ -343,13 +348,17 @@ func TestOnlyCheckedBodiesAreReadFirst(t *testing.T) {
 		isRead bool
 		log    string
 	}{
-		"reject":                   {"reject", 200, 7, header(), true, ""},
-		"reject, in chunks":        {"reject", 200, -1, header(), true, ""},
-		"log":                      {"log", 200, 7, header(), false, ""},
-		"log, in chunks":           {"log", 200, -1, header(), false, ""},
-		"a large body":             {"reject", 200, maxValidatedResponse + 1, header(), false, "too large"},
-		"events":                   {"reject", 200, -1, header("Content-Type", "text/event-stream; charset=utf-8"), false, "streamed"},
-		"lines of JSON":            {"reject", 200, -1, header("Content-Type", "Application/X-NDJSON; a=b"), false, "streamed"},
+		"reject":            {"reject", 200, 7, header(), true, ""},
+		"reject, in chunks": {"reject", 200, -1, header(), true, ""},
+		"log":               {"log", 200, 7, header(), false, ""},
+		"log, in chunks":    {"log", 200, -1, header(), false, ""},
+		"a large body":      {"reject", 200, maxValidatedResponse + 1, header(), false, "too large"},
+		"events": {
+			"reject", 200, -1, header("Content-Type", "text/event-stream; charset=utf-8"), false, "streamed",
+		},
+		"lines of JSON": {
+			"reject", 200, -1, header("Content-Type", "Application/X-NDJSON; a=b"), false, "streamed",
+		},
 		"records of JSON":          {"reject", 200, -1, header("Content-Type", "application/json-seq"), false, "streamed"},
 		"a part":                   {"reject", 206, 7, header(), false, "partial"},
 		"an unknown encoding":      {"reject", 200, 7, header("Content-Encoding", "br"), false, "content encoding"},

@@ -62,7 +62,7 @@ func TestRenewedCertificateFilesAreServed(t *testing.T) {
 			t.Error("the served certificate differs from the one in the files, want the same")
 		}
 		write(second.PEM(), "no key")
-		if servedRaw() != string(first.Raw) || strings.Count(log.String(), "are no good") != 1 {
+		if servedRaw() != string(first.Raw) || strings.Count(log.String(), "are invalid") != 1 {
 			t.Errorf("served with an invalid pair: first certificate: %v, log %s, want true and one warning",
 				servedRaw() == string(first.Raw), log.String())
 		}
