@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"github.com/gatewright/gatewright/client/scaffold"
 	"github.com/gatewright/gatewright/client/validate"
 	"github.com/gatewright/gatewright/shared/base/disk"
+	"github.com/gatewright/gatewright/shared/format/project"
 )
 
 func (a *App) initCommand() *cobra.Command {
@@ -42,15 +45,13 @@ func (a *App) initCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var notes []string
+		var routes scaffold.Routes
 		switch {
 		case from != "":
-			var routes scaffold.Routes
 			if routes, err = a.routesFrom(ctx, from, upstream, variables); err != nil {
 				return err
 			}
 			scaffold.UseDescription(files, routes)
-			notes = slices.Concat(routes.Notes, routes.SecurityNotes)
 		case len(variables) > 0:
 			return exit.WithCode(exit.Usage, errors.New("--server-variable needs --from: it sets a variable of the servers in "+
 				"that description. Add --from FILE, or leave --server-variable out"))
@@ -58,7 +59,7 @@ func (a *App) initCommand() *cobra.Command {
 		if err := scaffold.WriteFiles(args[0], files); err != nil {
 			return err
 		}
-		return s.reportCreated(ctx, args[0], files, notes)
+		return s.reportCreated(ctx, args[0], files, from, routes)
 	})
 	c.Flags().StringVar(&from, "from", "", "a `FILE` with a description in OpenAPI 3 or Swagger 2.0, - for stdin")
 	c.Flags().StringVar(&upstream, "upstream", "", "the `URL` that routes forward to")
@@ -98,9 +99,13 @@ func (a *App) routesFrom(ctx context.Context, from, upstream string, variables [
 }
 
 // reportCreated reports the problems that a deploy of the created files would report. If there are errors among them,
-// it returns an error. Otherwise it writes the names of the files. notes are sentences about how the files were made.
-// They are in the member notes of the document, and on stderr unless the format is JSON.
-func (s *session) reportCreated(ctx context.Context, dir string, files map[string][]byte, notes []string) error {
+// it returns an error. Otherwise it writes the names of the files. routes are those of the description in the file from,
+// if there is one. Problems of parts that come from this description are reported there, unless it was read from stdin. The
+// notes of routes are in the member notes of the document, and on stderr unless the format is JSON.
+func (s *session) reportCreated(
+	ctx context.Context, dir string, files map[string][]byte, from string, routes scaffold.Routes,
+) error {
+	notes := slices.Concat(routes.Notes, routes.SecurityNotes)
 	for _, note := range notes {
 		s.out.Infof("%s", note)
 	}
@@ -112,13 +117,51 @@ func (s *session) reportCreated(ctx context.Context, dir string, files map[strin
 	if err != nil {
 		return err
 	}
-	result.Errors, result.Warnings = report.Sorted(result.Errors), report.Sorted(result.Warnings)
-	if err := s.report(report.Report{
-		Errors: result.Errors, Warnings: result.Warnings,
-		Source: report.FromFiles(result.Files), Folder: p.PathInRepository(),
-	}); err != nil {
+	created := report.Report{Folder: p.PathInRepository(), Originals: map[string]string{}}
+	if from != "" && from != "-" {
+		result.Files = maps.Clone(result.Files)
+		for _, problems := range [][]project.Problem{result.Errors, result.Warnings} {
+			maps.Copy(result.Files, originalPlaces(problems, dir, from, routes, created))
+		}
+	}
+	// Several parts of the project can come from one part of the description.
+	created.Errors = slices.Compact(report.Sorted(result.Errors))
+	created.Warnings = slices.Compact(report.Sorted(result.Warnings))
+	created.Source = report.FromFiles(result.Files)
+	if err := s.report(created); err != nil {
 		return err
 	}
+	if len(created.Errors) > 0 {
+		text := "the folder is made, and what it was made of has to be mended before it is deployed: " +
+			report.Count(len(created.Errors), len(created.Warnings))
+		if s.out.Format() == output.JSON && len(notes) > 0 {
+			text += "; " + strings.Join(notes, "; ")
+		}
+		return exit.WithCode(exit.Invalid, errors.New(text))
+	}
+	return s.writeCreated(ctx, dir, files, notes)
+}
+
+// originalPlaces replaces the places of problems by those in the description in the file from, and in its other files, if
+// init has copied the parts from there. It adds these files to the report, and returns their texts by name.
+func originalPlaces(
+	problems []project.Problem, dir, from string, routes scaffold.Routes, r report.Report,
+) project.Files {
+	return routes.Original(problems, func(name string) string {
+		file := filepath.Join(filepath.Dir(from), filepath.FromSlash(name))
+		r.Originals[file] = filepath.ToSlash(file)
+		absolute, err := filepath.Abs(file)
+		if base, baseErr := filepath.Abs(dir); err == nil && baseErr == nil {
+			if relative, err := filepath.Rel(base, absolute); err == nil {
+				r.Originals[file] = path.Join(r.Folder, filepath.ToSlash(relative))
+			}
+		}
+		return file
+	})
+}
+
+// writeCreated writes the names of the files that were created, and the notes about them.
+func (s *session) writeCreated(ctx context.Context, dir string, files map[string][]byte, notes []string) error {
 	created := struct {
 		Folder string   `json:"folder"`
 		Files  []string `json:"files"`
@@ -128,14 +171,6 @@ func (s *session) reportCreated(ctx context.Context, dir string, files map[strin
 		created.Files = append(created.Files, name)
 	}
 	slices.Sort(created.Files)
-	if len(result.Errors) > 0 {
-		text := "the folder is made, and what it was made of has to be mended before it is deployed: " +
-			report.Count(len(result.Errors), len(result.Warnings))
-		if s.out.Format() == output.JSON && len(notes) > 0 {
-			text += "; " + strings.Join(notes, "; ")
-		}
-		return exit.WithCode(exit.Invalid, errors.New(text))
-	}
 	document, err := json.Marshal(created)
 	if err != nil {
 		return fmt.Errorf("write the document: %w", err)

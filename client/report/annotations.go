@@ -52,7 +52,7 @@ func (r Report) Annotations(w io.Writer) error {
 			set("line", fmt.Sprint(f.Line))
 			set("col", fmt.Sprint(f.Column))
 		}
-		set("title", "gatewright: "+ruleOf(f).name)
+		set("title", "gatewright: "+r.ruleOf(f).name)
 		message := output.Printable(f.Message)
 		if f.Path != "" {
 			message += " (" + output.Printable(f.Path) + ")"
@@ -80,7 +80,12 @@ func Section(w io.Writer, name, title string, now func() time.Time, write func()
 }
 
 // path returns the path of a file from the top of the repository.
-func (r Report) path(file string) string { return path.Join(r.Folder, file) }
+func (r Report) path(file string) string {
+	if original, ok := r.Originals[file]; ok {
+		return original
+	}
+	return path.Join(r.Folder, file)
+}
 
 // codeQualityIssue is an entry of GitLab's code quality report.
 type codeQualityIssue struct {
@@ -101,7 +106,7 @@ func (r Report) CodeQuality() ([]byte, error) {
 	out := make([]codeQualityIssue, 0, len(r.Errors)+len(r.Warnings))
 	for _, f := range r.all() {
 		q := codeQualityIssue{
-			Description: f.Message, CheckName: ruleOf(f).id, Fingerprint: fingerprint(r, f),
+			Description: f.Message, CheckName: r.ruleOf(f).id, Fingerprint: fingerprint(r, f),
 			Severity: "minor",
 		}
 		if f.isError {
@@ -135,9 +140,10 @@ var (
 )
 
 // ruleOf returns the category of a problem: the part of the project that has the problem.
-func ruleOf(f finding) rule {
+func (r Report) ruleOf(f finding) rule {
+	_, isOriginal := r.Originals[f.File]
 	switch {
-	case project.IsRoutesFile(f.File):
+	case isOriginal, project.IsRoutesFile(f.File):
 		return routesRule
 	case f.File == "config/policies.json":
 		return policiesRule

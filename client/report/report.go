@@ -64,6 +64,9 @@ type Report struct {
 	// Folder is the path of the project's folder within its repository, with slashes, "" for the top of the repository.
 	// Reports for programs have paths from the top of the repository.
 	Folder string
+	// Originals are the files outside of the project's folder from which init has made the project, with their paths from the
+	// top of the repository. It is nil for none.
+	Originals map[string]string
 }
 
 // MaxShown is the maximum number of problems that Text and Annotations write. Text only counts the others.

@@ -78,7 +78,7 @@ func (r Report) SARIF() ([]byte, error) {
 			sarifRule{category.id, sarifMessage{"What a build says of " + category.name + "."}})
 	}
 	for _, f := range r.all() {
-		category := ruleOf(f)
+		category := r.ruleOf(f)
 		result := sarifResult{
 			RuleID: category.id, RuleIndex: indexes[category.id], Level: f.level(), Message: sarifMessage{f.Message},
 			PartialFingerprints: map[string]string{"problem/v1": fingerprint(r, f)},

@@ -50,6 +50,7 @@ type Routes struct {
 	Files map[string][]byte
 	// IsSecured reports whether policies implement the security requirements of all operations that have become routes.
 	IsSecured bool
+	origins   *origins
 	// Notes are sentences for the user: which server was chosen, and what a conversion has left out.
 	Notes []string
 	// SecurityNotes are sentences about the operations that no policy protects, and about routes of the description.
@@ -57,8 +58,8 @@ type Routes struct {
 }
 
 // AddRoutes adds routes to a description of an API (OpenAPI 3 or Swagger 2.0, in JSON or YAML): each operation without
-// a route gets a route that forwards to the operation's path at its server. All other members keep their order, and
-// numbers keep their digits, except in a description in Swagger 2.0, which is converted to OpenAPI 3.0. A path that
+// a route gets a route that forwards to the operation's path at its server. All other members keep their order,
+// except in a description in Swagger 2.0, which is converted to OpenAPI 3.0. Numbers keep their digits. A path that
 // refers to another path item, in the description or in another file, gets the operations of this item. Security schemes
 // get the names of the policies that implement them (Routes.Policies). Routes of operations with parameters or a body
 // validate their requests.
@@ -90,32 +91,38 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	}
 	var notes []string
 	files := &sourceFiles{folder: o.Folder, name: cmp.Or(o.Name, defaultName), read: map[string]*sourceFile{}}
-	if swaggerVersion(root) != "" {
+	isSwagger := swaggerVersion(root) != ""
+	if isSwagger {
 		if len(files.referredFiles(files.name, d.value)) > 0 {
 			return Routes{}, errSwaggerFiles
 		}
 		if err := checkSwaggerNames(d); err != nil {
 			return Routes{}, err
 		}
-		if root, notes, err = fromSwagger(root); err != nil {
+		if root, notes, err = fromSwagger(root, d); err != nil {
 			return Routes{}, err
 		}
-		d.line = func(string) int { return 0 } // pointers lead into the converted description
 	}
 	version := stringValue(memberValue(root, "openapi"))
 	if !strings.HasPrefix(version, "3.") {
 		return Routes{}, errors.New("this is no description in OpenAPI 3 or Swagger 2.0: set its member openapi to its " +
 			"version, such as \"3.1.0\"")
 	}
+	from := &origins{document: d, text: description, files: files, operations: map[string]origin{}}
+	t := newTargets(root)
+	if isSwagger {
+		from.converted = t
+	}
+	d.origin = from.pointer
 	r := &router{
-		document: d, version: version, targets: targets{root, map[jsontext.Pointer]map[string]jsontext.Value{}},
-		operationIDs: map[string]bool{}, notes: notes, files: files,
+		document: d, version: version, targets: t,
+		operationIDs: map[string]bool{}, notes: notes, files: files, origins: from,
 		servers: servers{
 			document: d, upstream: o.Upstream, variables: o.ServerVariables, used: map[string]bool{},
 			lists: map[string]*serverList{}, places: map[string]*serverList{},
 		},
 	}
-	r.security = readSchemeSecurity(&r.targets)
+	r.security = readSchemeSecurity(r.targets)
 	for i, m := range root {
 		if m.name == "paths" {
 			if root[i].value, err = r.paths(m.value); err != nil {
@@ -145,7 +152,8 @@ func addRoutes(description []byte, o Options) (Routes, error) {
 	text, err := indent(root)
 	return Routes{
 		Text: text, Added: r.added, Policies: policies, Files: copies, IsSecured: len(r.security.unprotected) == 0,
-		Notes: slices.Concat(r.servers.notes(), r.notes, files.notes), SecurityNotes: r.security.notes(r.added),
+		origins: from,
+		Notes:   slices.Concat(r.servers.notes(), r.notes, files.notes), SecurityNotes: r.security.notes(r.added),
 	}, err
 }
 
@@ -156,10 +164,11 @@ const defaultName = "openapi.json"
 type router struct {
 	document document
 	version  string
-	targets  targets
+	targets  *targets
 	servers  servers
 	security *schemeSecurity
 	files    *sourceFiles
+	origins  *origins
 	// operationIDs are the ids of operations, which are unique.
 	operationIDs map[string]bool
 	// removedIDs is the number of copied operations that have lost their ids.
@@ -190,7 +199,10 @@ func (r *router) paths(value jsontext.Value) (jsontext.Value, error) {
 			continue
 		}
 		at := string(jsontext.Pointer("/paths").AppendToken(path.name))
-		item, err := r.inline(items[i], at, nil)
+		item, from, err := r.inline(items[i], at, nil)
+		for name, place := range from {
+			r.origins.operations[string(jsontext.Pointer(at).AppendToken(name))] = place
+		}
 		if err == nil {
 			item, err = r.item(item, path.name, at)
 		}

@@ -107,10 +107,8 @@ func (s *sourceFiles) file(name string) (*sourceFile, error) {
 		s.note(fmt.Sprintf("%s: %v", name, err))
 		return nil, nil // the build reports the file
 	}
-	out := &sourceFile{
-		text: text, value: d.value, targets: targets{members: map[jsontext.Pointer]map[string]jsontext.Value{}},
-	}
-	out.targets.root, _ = readMembers(d.value) // nil for a value that is no object
+	root, _ := readMembers(d.value) // nil for a value that is no object
+	out := &sourceFile{text: text, value: d.value, targets: *newTargets(root)}
 	s.read[name] = out
 	return out, nil
 }

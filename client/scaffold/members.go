@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -110,6 +111,10 @@ type targets struct {
 	members map[jsontext.Pointer]map[string]jsontext.Value
 }
 
+func newTargets(root []member) *targets {
+	return &targets{root, map[jsontext.Pointer]map[string]jsontext.Value{}}
+}
+
 // lookup returns the value that a reference names by the fragment of its URL, nil for none.
 func (t *targets) lookup(fragment string) jsontext.Value {
 	text, err := url.PathUnescape(fragment)
@@ -119,7 +124,7 @@ func (t *targets) lookup(fragment string) jsontext.Value {
 	return t.value(jsontext.Pointer(text))
 }
 
-// value returns the value at a JSON pointer, nil for none. It follows objects only.
+// value returns the value at a JSON pointer, nil for none.
 func (t *targets) value(pointer jsontext.Pointer) jsontext.Value {
 	parent := pointer.Parent()
 	if parent == "" {
@@ -128,7 +133,11 @@ func (t *targets) value(pointer jsontext.Pointer) jsontext.Value {
 	all, known := t.members[parent]
 	if !known {
 		all = map[string]jsontext.Value{}
-		if members, err := readMembers(t.value(parent)); err == nil {
+		value := t.value(parent)
+		for i, element := range readElements(value) {
+			all[strconv.Itoa(i)] = element
+		}
+		if members, err := readMembers(value); err == nil {
 			for _, m := range members {
 				all[m.name] = m.value
 			}

@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -19,53 +20,63 @@ func (r *router) recordIDs(item []member) {
 
 // inline returns a path item with the members of the path item that it refers to, in the description or in another file.
 // Its own members replace them. A reference that leads nowhere stays: the build reports it. refs are the references that
-// led to the item.
-func (r *router) inline(item []member, at string, refs []string) ([]member, error) {
+// led to the item. from has the places of the members that come from other path items, by name.
+func (r *router) inline(item []member, at string, refs []string) (out []member, from map[string]origin, err error) {
 	const refMember = "$ref"
 	ref := stringValue(memberValue(item, refMember))
 	fragment, local := strings.CutPrefix(ref, "#")
 	switch {
 	case ref == "":
-		return item, nil
+		return item, nil, nil
 	case slices.Contains(refs, ref):
-		return nil, fmt.Errorf("%s: the path refers to itself: write its operations there", r.document.place(at))
+		return nil, nil, fmt.Errorf("%s: the path refers to itself: write its operations there", r.document.place(at))
 	case len(refs) == maxReferences:
-		return nil, fmt.Errorf("%s: the path leads through more than %d references: refer to the path item directly",
+		return nil, nil, fmt.Errorf("%s: the path leads through more than %d references: refer to the path item directly",
 			r.document.place(at), maxReferences)
 	case local && !isPathItem(fragment):
-		return item, nil // the build reports a reference that does not lead to a path item
+		return item, nil, nil // the build reports a reference that does not lead to a path item
 	}
 	var target jsontext.Value
+	place := origin{r.files.name, fragment}
 	if local {
 		target = r.targets.lookup(fragment)
 	} else {
-		var err error
+		place.file, place.pointer = r.files.resolve(r.files.name, ref)
 		if target, err = r.files.pathItem(ref); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+	}
+	if unescaped, err := url.PathUnescape(place.pointer); err == nil {
+		place.pointer = unescaped
 	}
 	referenced, err := readMembers(target)
 	if err != nil && r.files.exists(ref) { // a build could read what init has not checked
-		return nil, fmt.Errorf("%s: the path refers to %s, which is no path item: correct the reference",
+		return nil, nil, fmt.Errorf("%s: the path refers to %s, which is no path item: correct the reference",
 			r.document.place(at), ref)
 	}
 	if err != nil {
-		return item, nil //nolint:nilerr // the build reports a reference that leads nowhere
+		return item, nil, nil //nolint:nilerr // the build reports a reference that leads nowhere
 	}
-	if referenced, err = r.inline(referenced, at, append(refs, ref)); err != nil {
-		return nil, err
+	inner := map[string]origin{}
+	if referenced, inner, err = r.inline(referenced, at, append(refs, ref)); err != nil {
+		return nil, nil, err
 	}
-	out := slices.DeleteFunc(slices.Clone(item), func(m member) bool { return m.name == refMember })
+	from = map[string]origin{}
+	out = slices.DeleteFunc(slices.Clone(item), func(m member) bool { return m.name == refMember })
 	for _, m := range referenced {
 		if memberValue(item, m.name) != nil {
 			continue
+		}
+		from[m.name] = origin{place.file, string(jsontext.Pointer(place.pointer).AppendToken(m.name))}
+		if nested, isNested := inner[m.name]; isNested {
+			from[m.name] = nested
 		}
 		if len(refs) == 0 { // m is written out at the path itself
 			m = r.withUniqueID(m, at)
 		}
 		out = append(out, m)
 	}
-	return out, nil
+	return out, from, nil
 }
 
 // maxReferences is the maximum number of references that inline follows for one path, as in a build.

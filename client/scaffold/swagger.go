@@ -15,12 +15,13 @@ import (
 
 // fromSwagger converts a description in Swagger 2.0 to OpenAPI 3.0. Paths keep their order, and the members of the root
 // have the usual order (restoreOrder). The members of all other objects are in alphabetical order, because the library
-// keeps them in maps. notes say what the conversion leaves out.
+// keeps them in maps. Numbers keep their digits. d is the description itself. notes say what the conversion leaves out, and
+// what it changes.
 //
 // go.mod requires an older version of the library on purpose: newer versions import a JSON Schema library whose
 // initialization allocates 1.7 MB at each start of the client. The folder shared/thirdparty has a changed copy of that
 // JSON Schema library.
-func fromSwagger(root []member) (converted []member, notes []string, err error) {
+func fromSwagger(root []member, d document) (converted []member, notes []string, err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // the library panics for some invalid descriptions
 			converted, notes = nil, nil
@@ -37,6 +38,11 @@ func fromSwagger(root []member) (converted []member, notes []string, err error) 
 	if err := json.Unmarshal(text, &from); err != nil {
 		return nil, nil, fmt.Errorf("the description is no Swagger 2.0: %w", err)
 	}
+	numbers, err := readExactNumbers(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	listNotes := replaceLists(&from, d)
 	lost := map[string]int{}
 	if err := setMediaTypes(&from, lost); err != nil {
 		return nil, nil, err
@@ -54,6 +60,9 @@ func fromSwagger(root []member) (converted []member, notes []string, err error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the converted description: %w", err)
 	}
+	if result, err = numbers.restore(result); err != nil {
+		return nil, nil, err
+	}
 	if converted, err = readMembers(result); err != nil {
 		return nil, nil, fmt.Errorf("read the converted description: %w", err)
 	}
@@ -64,6 +73,7 @@ func fromSwagger(root []member) (converted []member, notes []string, err error) 
 		return nil, nil, err
 	}
 	notes = []string{"the description was converted from Swagger 2.0 to OpenAPI 3.0"}
+	notes = slices.Concat(notes, listNotes, numbers.notes)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
 		notes = append(notes,
 			fmt.Sprintf("the conversion from Swagger 2.0 leaves out %s (occurrences: %d)", name, lost[name]))
@@ -301,7 +311,8 @@ func addLost(lost map[string]int, from, to []byte) error {
 }
 
 // countMembers counts the members of the objects in a value by name. It skips members that have no effect, such as
-// required: false, and those within examples and other data. It counts a collectionFormat only if it has no equivalent.
+// required: false, and those within examples and other data. It counts a collectionFormat only if it has no equivalent. It
+// also skips what replaceLists removes.
 func countMembers(value any, counts map[string]int) {
 	switch v := value.(type) {
 	case []any:
@@ -309,8 +320,11 @@ func countMembers(value any, counts map[string]int) {
 			countMembers(element, counts)
 		}
 	case map[string]any:
+		format := v["collectionFormat"]
+		isText := v["in"] != nil && v["type"] == "array" && format != nil && !hasStyle(v["in"], format)
 		for name, child := range v {
-			if !hasEffect(child) || name == "collectionFormat" && hasStyle(v["in"], child) {
+			if !hasEffect(child) || isText && slices.Contains(listMembers(), name) ||
+				name == "collectionFormat" && hasStyle(v["in"], child) {
 				continue
 			}
 			counts[name]++

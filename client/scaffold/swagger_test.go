@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/gatewright/gatewright/client/exit"
 	"github.com/gatewright/gatewright/client/scaffold"
 )
@@ -68,10 +70,12 @@ func TestSwaggerIsConverted(t *testing.T) {
 		t.Errorf("AddRoutes() has the paths /z/{id}, /a and /m at %d, %d and %d, want all of them in this order", z, a, m)
 	}
 	wantNotes := []string{
-		"/servers has 2 servers: routes forward to https://shop.example.com/v1, and not to wss://shop.example.com/v1",
+		"line 6 (/schemes) has 2 servers: routes forward to https://shop.example.com/v1, and not to " +
+			"wss://shop.example.com/v1",
 		"the description was converted from Swagger 2.0 to OpenAPI 3.0",
+		"line 20 (/paths/~1z~1{id}/get/parameters/4/collectionFormat): OpenAPI 3 has no equivalent of tsv here, so the " +
+			"parameter tsv becomes one text with all items, which are not checked",
 		"the conversion from Swagger 2.0 leaves out allowEmptyValue (occurrences: 1)",
-		"the conversion from Swagger 2.0 leaves out collectionFormat (occurrences: 1)",
 		"the conversion from Swagger 2.0 leaves out examples (occurrences: 1)",
 		"the conversion from Swagger 2.0 leaves out schemes of an operation (occurrences: 1)",
 	}
@@ -110,9 +114,53 @@ func TestSwaggerIsConverted(t *testing.T) {
 	if !maps.Equal(styles, wantStyles) {
 		t.Errorf("AddRoutes(): styles = %v, want %v", styles, wantStyles)
 	}
+	tsv, _ := parameters[len(parameters)-1].(map[string]any)
+	if schema := map[string]any{"type": "string"}; tsv["name"] != "tsv" || !reflect.DeepEqual(tsv["schema"], schema) {
+		t.Errorf("AddRoutes(): the last parameter is %v, want tsv with the schema %v", tsv, schema)
+	}
 	all := templateFiles(t, "")
 	scaffold.UseDescription(all, got)
 	checkValid(t, all)
+}
+
+// TestSwaggerNumbersKeepTheirDigits checks that the conversion changes no number that a float64 cannot represent, and that
+// it reports numbers that have the same float64 as another one.
+func TestSwaggerNumbersKeepTheirDigits(t *testing.T) {
+	t.Parallel()
+	const text = `{"swagger": "2.0", "info": {"title": "t", "version": "1"}, "host": "a.example.com",
+"definitions": {"A": {"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807,
+"multipleOf": 0.10,
+"enum": [NUMBERS], "default": 1.23456789012345678901, "example": {"a": [1e2, 0]}}},
+"paths": {"/a": {"get": {"responses": {"200": {"description": "d", "schema": {"$ref": "#/definitions/A"}}}}}}}`
+	for _, c := range []struct{ name, numbers, want, note string }{
+		{"exact", "9007199254740993, 7", `[9007199254740993,7]`, ""},
+		{
+			"ambiguous", "9007199254740992, 9007199254740993", `[9007199254740992,9007199254740992]`,
+			"line 4 (/definitions/A/enum/1): the conversion cannot distinguish 9007199254740993 from 9007199254740992",
+		},
+	} {
+		got, err := scaffold.AddRoutes([]byte(strings.Replace(text, "NUMBERS", c.numbers, 1)), scaffold.Options{})
+		if err != nil {
+			t.Errorf("%s: AddRoutes() error = %v, want none", c.name, err)
+			continue
+		}
+		compact := jsontext.Value(got.Text)
+		if err := compact.Compact(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			`"minimum":-9223372036854775808`, `"maximum":9223372036854775807`, `"multipleOf":0.1,`, `"enum":` + c.want,
+			`"default":1.23456789012345678901`, `"a":[100,0]`,
+		} {
+			if !strings.Contains(string(compact), want) {
+				t.Errorf("%s: AddRoutes() = %s, want %s", c.name, compact, want)
+			}
+		}
+		notes := strings.Join(got.Notes, "\n")
+		if c.note == "" && strings.Contains(notes, "cannot distinguish") || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: AddRoutes() notes = %q, want %q", c.name, got.Notes, c.note)
+		}
+	}
 }
 
 // at returns a nested value of a document. path has the names of the members, separated by slashes, such as

@@ -23,15 +23,22 @@ func tooDeep(line int) error {
 		"it with fewer levels", line, maxDepth)
 }
 
-// document is a description as JSON.
+// document is a description as JSON. isJSON reports whether its text is JSON, and not YAML.
 type document struct {
-	value jsontext.Value
+	value  jsontext.Value
+	isJSON bool
 	// line returns the line of a JSON pointer in the description's text. It returns 0 if the line is unknown.
 	line func(pointer string) int
+	// origin returns the pointer in the description of a part of the description with routes. It is nil while the parts have
+	// the same pointers.
+	origin func(pointer string) string
 }
 
 // place returns the line and the pointer of a part of the description, for errors.
 func (d document) place(pointer string) string {
+	if d.origin != nil {
+		pointer = d.origin(pointer)
+	}
 	if line := d.line(pointer); line > 0 {
 		return fmt.Sprintf("line %d (%s)", line, pointer)
 	}
@@ -84,7 +91,7 @@ func readJSON(text []byte) (document, error) {
 	if err != nil {
 		return document{}, fmt.Errorf("the description is no JSON: %w", err)
 	}
-	return document{value, func(pointer string) int {
+	return document{value: value, isJSON: true, line: func(pointer string) int {
 		const file = "description"
 		problems := []project.Problem{{File: file, Path: pointer}}
 		project.Locate(project.Files{file: text}, problems)
@@ -112,7 +119,7 @@ func readYAML(text []byte) (document, error) {
 		return document{}, err
 	}
 	value, err := d.JSON(MaxBytes())
-	return document{value, func(pointer string) int {
+	return document{value: value, line: func(pointer string) int {
 		line, _ := d.Position(pointer)
 		return line
 	}}, err
