@@ -87,7 +87,7 @@ type Options struct {
 	Compiler     *project.Compiler
 	Catalog      project.Catalog
 	// Verify returns the problems that make a gateway refuse to serve an artifact: gateway.Verify.
-	Verify func(*project.Artifact) []project.Problem
+	Verify func(context.Context, *project.Artifact) []project.Problem
 	// Sandbox compiles projects with ServeBuild; nil compiles them in this
 	// process. With a Sandbox, Compiler, Catalog and Verify are not used.
 	Sandbox installation.Sandbox

@@ -83,7 +83,7 @@ func (lenientCatalog) CredentialHeader(project.Policy) string { return "" }
 func (lenientCatalog) IsReservedHeader(string) bool { return false }
 
 // verify accepts every artifact.
-func verify(*project.Artifact) []project.Problem { return nil }
+func verify(context.Context, *project.Artifact) []project.Problem { return nil }
 
 // TestDefinitionsMatchGolden compares the states of all operations with a golden file, so that a reviewer sees changes.
 func TestDefinitionsMatchGolden(t *testing.T) {

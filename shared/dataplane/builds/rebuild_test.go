@@ -427,7 +427,7 @@ func TestProjectThatCrashesItsWorkerKeepsItsArtifact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newBuildFixture(t)
 		b := fx.builder(newer, func(o *builds.Options) {
-			o.Verify = func(a *project.Artifact) []project.Problem {
+			o.Verify = func(_ context.Context, a *project.Artifact) []project.Problem {
 				if a.Identity.Deployment == "good-main-0000001" {
 					panic("it takes all the memory there is")
 				}

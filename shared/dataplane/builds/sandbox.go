@@ -99,7 +99,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 type worker struct {
 	compiler *project.Compiler
 	catalog  project.Catalog
-	verify   func(*project.Artifact) []project.Problem
+	verify   func(context.Context, *project.Artifact) []project.Problem
 	limits   project.Limits
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
@@ -59,13 +60,15 @@ func (Catalog) Validates(policyType string) (request, responses bool) {
 // addresses after the variables were substituted, parameters that a path does not have, policies in
 // the wrong direction, and the schemas of MCP servers. It does not check certificates, because the build
 // adds them to the artifact later. If Verify returns no problem, a gateway of this release fails to
-// initialize the deployment only if a certificate is missing or invalid.
-func Verify(a *project.Artifact) []project.Problem {
+// initialize the deployment only if a certificate is missing or invalid. Verify stops after the current route when ctx ends,
+// so that its result is then incomplete.
+func Verify(ctx context.Context, a *project.Artifact) []project.Problem {
 	keys := policy.NewKeyCache(nil, 1, [32]byte{}, nil)
 	return newSite(a, dependencies{
 		handler:             handler.Setup{Upstream: &upstream.Account{}, CertificatesPending: true},
 		policy:              policy.Setup{Keys: keys},
 		compileDescriptions: true,
+		done:                ctx.Done(),
 	}).problems
 }
 

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -237,10 +238,23 @@ func TestTotalPatternBudgetIsReportedOnce(t *testing.T) {
 		routes = append(routes, r)
 	}
 	routes = append(routes, route("GET /{", forward("https://up.example")))
-	problems := gateway.Verify(artifact(routes...))
+	problems := gateway.Verify(t.Context(), artifact(routes...))
 	if len(problems) != 2 || !strings.Contains(problems[0].Message, `the budget "patterns"`) ||
 		strings.Contains(problems[1].Message, "budget") {
 		t.Errorf("Verify() = %+v, want 2 problems, only the first about the budget of patterns", problems)
+	}
+}
+
+// TestVerifyEndsWithItsContext checks that Verify leaves out routes after its context has ended.
+func TestVerifyEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := artifact(route("GET /{", forward("https://up.example")))
+	if problems := gateway.Verify(ctx, a); len(problems) > 0 {
+		t.Errorf("Verify(canceled) = %+v, want no problems", problems)
+	}
+	if problems := gateway.Verify(t.Context(), a); len(problems) != 1 {
+		t.Errorf("Verify() = %+v, want 1 problem", problems)
 	}
 }
 
@@ -272,7 +286,7 @@ func TestVerifyReportsGatewayErrors(t *testing.T) {
 	declare(a, "key", "api-key-inbound", map[string]any{})
 	declare(a, "bad", "rate-limit-inbound", map[string]any{"rateLimitBy": "all"})
 	var out strings.Builder
-	for _, p := range gateway.Verify(a) {
+	for _, p := range gateway.Verify(t.Context(), a) {
 		fmt.Fprintf(&out, "%s %s: %s\n", p.File, p.Path, p.Message)
 	}
 	if strings.Contains(out.String(), "s3cret") {

@@ -342,7 +342,7 @@ func TestEveryOperationOfGitHubIsServedByItsRoute(t *testing.T) {
 	if len(a.Routes) != 1223 {
 		t.Fatalf("%d operations, want 1223", len(a.Routes))
 	}
-	if problems := gateway.Verify(a); len(problems) > 0 {
+	if problems := gateway.Verify(t.Context(), a); len(problems) > 0 {
 		t.Fatalf("Verify() = %v, want no problems", problems)
 	}
 	h := newFixture(t, a)

@@ -432,15 +432,13 @@ func TestDeploymentWithoutItsCertificateIsNotServed(t *testing.T) {
 			t.Errorf("%s: GET /: status = %s, want 500", name, response.Status)
 		}
 	}
-	problems := gateway.Verify(
-		artifact(route("GET /", component("urlRewriteHandler",
-			map[string]any{"rewritePattern": "https://up.test", "mtlsCertificate": "one"}))))
+	problems := gateway.Verify(t.Context(), artifact(route("GET /", component("urlRewriteHandler",
+		map[string]any{"rewritePattern": "https://up.test", "mtlsCertificate": "one"}))))
 	if len(problems) > 0 {
 		t.Errorf("Verify(certificate that the build adds later) = %v, want no problems", problems)
 	}
-	problems = gateway.Verify(
-		artifact(route("GET /", component("urlRewriteHandler",
-			map[string]any{"rewritePattern": "http://up.test", "mtlsCertificate": "one"}))))
+	problems = gateway.Verify(t.Context(), artifact(route("GET /", component("urlRewriteHandler",
+		map[string]any{"rewritePattern": "http://up.test", "mtlsCertificate": "one"}))))
 	if len(problems) != 1 || !strings.HasSuffix(problems[0].Path, "/handler/options/mtlsCertificate") {
 		t.Errorf("Verify(certificate for plain HTTP) = %v, want one problem at mtlsCertificate", problems)
 	}

@@ -28,6 +28,9 @@ func (b *siteBuilder) initMCPServers() {
 		index[mcp.Operation{File: r.Source.File, Method: r.Method, Path: r.Path}] = i
 	}
 	for _, s := range b.servers {
+		if b.stopped() {
+			return
+		}
 		out := &b.site.routes[s.route]
 		setup := mcp.Setup{
 			Find: func(o mcp.Operation) (mcp.Offer, bool) {

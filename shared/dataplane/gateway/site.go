@@ -45,6 +45,9 @@ type dependencies struct {
 	// compileDescriptions is set to compile the descriptions of all routes, so that their problems are reported. Otherwise
 	// each description is compiled for the first request of its route.
 	compileDescriptions bool
+	// done is closed when the site is not needed any more, so that newSite leaves out the remaining routes. It is nil if that
+	// never happens.
+	done <-chan struct{}
 	// count counts a completed exchange that an MCP server has started inside the process; nil counts nothing.
 	count func(x *pipeline.Exchange, status int)
 }
@@ -70,6 +73,9 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 	}
 	s.routes = make([]siteRoute, len(a.Routes))
 	for i := range a.Routes {
+		if b.stopped() {
+			return s
+		}
 		b.addRoute(i)
 	}
 	b.initMCPServers()
@@ -87,6 +93,16 @@ type siteBuilder struct {
 	servers        []mcpServer
 	definitions    *schema.Definitions
 	budgetReported bool // whether it was reported that all URL patterns together exceed the budget
+}
+
+// stopped reports whether the site is not needed any more.
+func (b *siteBuilder) stopped() bool {
+	select {
+	case <-b.deps.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // extensionPointer is the pointer to a route's settings, relative to the route's operation.

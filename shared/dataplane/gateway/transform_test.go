@@ -23,7 +23,7 @@ func transform(t *testing.T, base, policyType, options string) *project.Artifact
 			a.Routes[i].Inbound = []string{"p"}
 		}
 	}
-	if problems := gateway.Verify(a); len(problems) > 0 {
+	if problems := gateway.Verify(t.Context(), a); len(problems) > 0 {
 		t.Fatalf("Verify(%s with %s) = %+v, want no problems", policyType, options, problems)
 	}
 	return a
@@ -250,8 +250,8 @@ func TestPolicyWithoutHandler(t *testing.T) {
 				options + `}]}`),
 		}
 	}
-	if a := built(t, files(`{"status": 418}`)); len(gateway.Verify(a)) > 0 {
-		t.Errorf("Verify(policy without a handler) = %+v, want no problems", gateway.Verify(a))
+	if a := built(t, files(`{"status": 418}`)); len(gateway.Verify(t.Context(), a)) > 0 {
+		t.Errorf("Verify(policy without a handler) = %+v, want no problems", gateway.Verify(t.Context(), a))
 	}
 	for options, want := range map[string]string{
 		`{"status": 99}`: "/policies/0/options/status", `{}`: "/policies/0/options/status",

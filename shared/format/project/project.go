@@ -40,9 +40,9 @@ type Input struct {
 	// Catalog checks the handlers and policies.
 	Catalog Catalog
 	// Verify, if not nil, returns the problems that would prevent a gateway from serving the artifact. Each problem has
-	// its place in the project's files. Compile calls Verify only for a project without other errors. Verify has no
-	// context: the budgets bound the artifact, and so the work of Verify.
-	Verify func(*Artifact) []Problem
+	// its place in the project's files. Compile calls Verify only for a project without other errors. If the context ends,
+	// Verify returns early, and Compile returns the error of the context.
+	Verify func(context.Context, *Artifact) []Problem
 }
 
 // Result is what a build reports to its author.
@@ -110,13 +110,13 @@ func (co *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifa
 		c.artifact.PathNormalization = PreservePaths
 		c.warnReachable()
 	}
-	if ctx.Err() != nil {
-		return nil, Result{}, fmt.Errorf("compile a project: %w", context.Cause(ctx))
-	}
-	if in.Verify != nil && c.problems.len() == 0 {
-		for _, p := range in.Verify(c.artifact) {
+	if in.Verify != nil && c.problems.len() == 0 && ctx.Err() == nil {
+		for _, p := range in.Verify(ctx, c.artifact) {
 			c.problems.add(entry{Problem: p})
 		}
+	}
+	if ctx.Err() != nil {
+		return nil, Result{}, fmt.Errorf("compile a project: %w", context.Cause(ctx))
 	}
 	result := Result{
 		Errors: c.report.errors(), Warnings: c.report.sorted(c.report.warnings),

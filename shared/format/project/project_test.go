@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -352,7 +353,7 @@ func TestDecodeRefusesInvalidArtifacts(t *testing.T) {
 
 func TestVerifyRunsOnlyForValidArtifacts(t *testing.T) {
 	calls := 0
-	verify := func(a *project.Artifact) []project.Problem {
+	verify := func(context.Context, *project.Artifact) []project.Problem {
 		calls++
 		return []project.Problem{{File: "config/routes.oas.json", Path: "/paths", Message: "second-secret-value is no good."}}
 	}
@@ -367,6 +368,22 @@ func TestVerifyRunsOnlyForValidArtifacts(t *testing.T) {
 		if want == 1 && (len(result.Errors) != 1 || result.Errors[0].Message != "$env(LIMIT_KEY) is no good.") {
 			t.Errorf("%s: errors = %+v, want only \"$env(LIMIT_KEY) is no good.\"", name, result.Errors)
 		}
+	}
+}
+
+// TestCompileEndsWithItsContextInVerify checks that Compile returns no artifact if its context ends during Verify, which has
+// left out a part of its work then.
+func TestCompileEndsWithItsContextInVerify(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	files, in := load(t, "testdata/projects/good-all.txtar")
+	in.Verify = func(got context.Context, _ *project.Artifact) []project.Problem {
+		cancel()
+		<-got.Done()
+		return nil
+	}
+	artifact, _, err := project.NewCompiler().Compile(ctx, files, in)
+	if artifact != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("Compile(canceled in Verify) = %v, %v, want no artifact and %v", artifact, err, context.Canceled)
 	}
 }
 
