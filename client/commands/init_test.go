@@ -95,10 +95,13 @@ func TestInitReportsPlacesOfTheDescription(t *testing.T) {
 		{"OpenAPI", openAPIWithMistakes, exit.Invalid, []string{
 			"paths/a.yaml:4:5: error: ", "other.json:3:3: error: ", "description.yaml:12:9: error: ",
 		}},
-		{"JSON", `{"openapi": "3.1.0", "servers": [{"url": "https://a.example.com"}],
-"info": {"titel": "t", "title": "t", "version": "1"},
+		{
+			"JSON", `{"openapi": "3.1.0", "servers": [{"url": "https://a.example.com"}],
+"info": {"names": "t", "title": "t", "version": "1"},
 "paths": {"/a": {"get": {"responses": {"200": {"description": ""}}}}}}`,
-			exit.Invalid, []string{"description.yaml:2:10: error: "}},
+			exit.Invalid,
+			[]string{"description.yaml:2:10: error: "},
+		},
 		{"Swagger", swaggerWithMistakes, exit.OK, []string{
 			"description.yaml:5:21: warning: ", "description.yaml:7:50: warning: ", "description.yaml:13:50: warning: ",
 			"description.yaml:14:64: warning: ", "description.yaml:17:69: warning: ",
@@ -107,7 +110,7 @@ func TestInitReportsPlacesOfTheDescription(t *testing.T) {
 		dir := t.TempDir()
 		for name, text := range map[string]string{
 			"description.yaml": c.text,
-			"paths/a.yaml":     "item:\n  get:\n    responses: {'200': {description: d}}\n    responces: {}\n",
+			"paths/a.yaml":     "item:\n  get:\n    responses: {'200': {description: d}}\n    answers: {}\n",
 			"other.json":       "{\n \"response\": {\"description\": \"\",\n  \"contents\": {}}}",
 		} {
 			file := filepath.Join(dir, filepath.FromSlash(name))

@@ -57,8 +57,8 @@ func (r *router) inline(item []member, at string, refs []string) (out []member, 
 	if err != nil {
 		return item, nil, nil //nolint:nilerr // the build reports a reference that leads nowhere
 	}
-	inner := map[string]origin{}
-	if referenced, inner, err = r.inline(referenced, at, append(refs, ref)); err != nil {
+	referenced, inner, err := r.inline(referenced, at, append(refs, ref))
+	if err != nil {
 		return nil, nil, err
 	}
 	from = map[string]origin{}

@@ -318,7 +318,8 @@ func TestUnsupportedBodiesSayWhatToSend(t *testing.T) {
 		if accepted != test.accepted {
 			t.Errorf("%s: %s: Accept-Encoding of the response = %q, want %q", test.name, test.value, accepted, test.accepted)
 		}
-		if text := body(t, response); response.StatusCode != 415 || !strings.Contains(text, test.detail) {
+		text := body(t, response)
+		if response.StatusCode != http.StatusUnsupportedMediaType || !strings.Contains(text, test.detail) {
 			t.Errorf("%s: %s = %d %s, want 415 with %q", test.name, test.value, response.StatusCode, text, test.detail)
 		}
 	}

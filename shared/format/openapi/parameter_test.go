@@ -153,8 +153,7 @@ type parameterViolation struct{ parameter, in, text, want string }
 // parameterViolations returns wrong parameters, and some that are right.
 func parameterViolations() []parameterViolation {
 	const integer = `"schema":{"type":"integer","minimum":1}`
-	const list = `"schema":{"type":"array","items":{"type":"integer"}}`
-	return []parameterViolation{
+	return append(structureViolations(), []parameterViolation{
 		{integer + `,"style":"simple"`, "path", "x", "path /color: must be an integer, not a string"},
 		{integer + `,"style":"simple"`, "path", "0", "path /color: must be 1 or more"},
 		{integer + `,"style":"simple"`, "path", "1e3", "path /color: must be an integer, not a string"},
@@ -183,6 +182,15 @@ func parameterViolations() []parameterViolation {
 			integer + `,"style":"form","explode":true`, "query", "%2=1&color=1",
 			"query : must have names with valid escapes of UTF-8, such as %C3%A9",
 		},
+		{integer + `,"style":"simple","required":true`, "header", "x", "header /color: must be an integer, not a string"},
+		{integer + `,"style":"form","explode":true`, "cookie", "color=x", "cookie /color: must be an integer, not a string"},
+	}...)
+}
+
+// structureViolations returns the parameters of parameterViolations that are lists, objects or JSON.
+func structureViolations() []parameterViolation {
+	const list = `"schema":{"type":"array","items":{"type":"integer"}}`
+	return []parameterViolation{
 		{
 			list + `,"style":"form","explode":true`, "query", "color=1&color=x",
 			"query /color/1: must be an integer, not a string",
@@ -227,8 +235,6 @@ func parameterViolations() []parameterViolation {
 			`"schema":{"type":"object"},"style":"form"`, "query", "color=a,1,a,2",
 			"query /color: must have names and values in the style form",
 		},
-		{integer + `,"style":"simple","required":true`, "header", "x", "header /color: must be an integer, not a string"},
-		{integer + `,"style":"form","explode":true`, "cookie", "color=x", "cookie /color: must be an integer, not a string"},
 		{
 			`"contentType":"application/json","schema":{"type":"object","required":["a"]}`, "query", "color=%7B%7D",
 			`query /color: must have the property "a"`,

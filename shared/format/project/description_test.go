@@ -185,8 +185,8 @@ func TestPathItemsByReference(t *testing.T) {
 			routes:  "GET /a  /paths/~1a~1b/get\nGET /a/b read /paths/~1a~1b/get",
 		},
 		"several steps": {
-			members: `"paths": {"/a": {"$ref": "#/paths/~1b"}, "/b": {"$ref": "#/components/pathItems/Item"}}, ` + item,
-			routes:  "GET /a read /components/pathItems/Item/get\nGET /b  /components/pathItems/Item/get",
+			`"paths": {"/a": {"$ref": "#/paths/~1b"}, "/b": {"$ref": "#/components/pathItems/Item"}}, ` + item,
+			"GET /a read /components/pathItems/Item/get\nGET /b  /components/pathItems/Item/get", "", "", "",
 		},
 		"siblings": {
 			members: `"paths": {"/a": {"$ref": "#/components/pathItems/Item", "put": ` + forwarded("write", "") + `}}, ` + item,
@@ -217,9 +217,7 @@ func TestPathItemsByReference(t *testing.T) {
 		"a missing item": {
 			members: `"paths": {"/a": {"$ref": "#/components/pathItems/None"}}`, at: "/paths/~1a/$ref", message: "leads nowhere",
 		},
-		"a file": {
-			members: `"paths": {"/a": {"$ref": "a.json"}}`, at: "/paths/~1a/$ref", message: `no file "config/a.json"`,
-		},
+		"a file":    {members: `"paths": {"/a": {"$ref": "a.json"}}`, at: "/paths/~1a/$ref", message: `no file "config/a.json"`},
 		"an anchor": {members: `"paths": {"/a": {"$ref": "#a"}}`, at: "/paths/~1a/$ref", message: "has this $anchor"},
 		"a schema": {
 			members: `"paths": {"/a": {"$ref": "#/components/schemas/A"}}, "components": {"schemas": {"A": {}}}`,

@@ -94,10 +94,9 @@ func subtypeCases() []subtypeCase {
 			`"properties":{"pet":` + pet + `}`,
 		},
 		{
-			"a part that is only described", "3.1.0",
-			`{"type": "object", "properties": {"pet": {"description": "Mine.", "allOf": [
-				{"$ref": "#/components/schemas/Pet"}]}}}`,
-			petSchemas, `"pet":{"allOf":[` + pet + `],"description":"Mine."}`,
+			"a part that is only described", "3.1.0", `{"type": "object", "properties": {"pet": {
+				"description": "Mine.", "allOf": [{"$ref": "#/components/schemas/Pet"}]}}}`, petSchemas,
+			`"pet":{"allOf":[` + pet + `],"description":"Mine."}`,
 		},
 		{
 			"a subtype itself has no alternatives", "3.1.0", `{"$ref": "#/components/schemas/Dog"}`, petSchemas,
@@ -119,8 +118,7 @@ func subtypeCases() []subtypeCase {
 				`{"properties":{"k":{"enum":["a"],"type":"string"}},"required":["k"],"type":"object"}]}`,
 		},
 		{
-			"a schema that extends the base type, without a value in the mapping", "3.1.0",
-			`{"$ref": "#/components/schemas/Base"}`,
+			"an extension of the base type without a value in the mapping", "3.1.0", `{"$ref": "#/components/schemas/Base"}`,
 			`"Base": {"type": "object", "properties": {"k": {"type": "string"}}, "discriminator":
 				{"propertyName": "k", "mapping": {"x": "#/components/schemas/X"}}},
 			"X": {"allOf": [{"$ref": "#/components/schemas/Base"}]}, "Y": {"allOf": [{"$ref": "#/components/schemas/X"}]}`,
@@ -128,9 +126,8 @@ func subtypeCases() []subtypeCase {
 		},
 		{
 			"a default mapping", "3.2.0", `{"$ref": "#/components/schemas/Base"}`,
-			`"Base": {"type": "object", "properties": {"k": {"type": "string"}}, "discriminator":
-				{"propertyName": "k", "mapping": {"x": "#/components/schemas/X"}, "defaultMapping": "X"}},
-			"X": {"type": "object"}`,
+			`"X": {"type": "object"}, "Base": {"type": "object", "properties": {"k": {"type": "string"}}, "discriminator":
+				{"propertyName": "k", "mapping": {"x": "#/components/schemas/X"}, "defaultMapping": "X"}}`,
 			`{"additionalProperties":false,"properties":{"k":{"type":"string"}},"type":"object"}`,
 		},
 		{

@@ -8,14 +8,14 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
+// declared returns a policy with options in JSON.
+func declared(name, policyType, options string) project.Policy {
+	return project.Policy{Name: name, Type: policyType, Handler: project.Component{Options: json.RawMessage(options)}}
+}
+
 // TestUnprotected checks which policies implement which security schemes.
 func TestUnprotected(t *testing.T) {
 	t.Parallel()
-	declared := func(name, policyType, options string) project.Policy {
-		return project.Policy{
-			Name: name, Type: policyType, Handler: project.Component{Options: json.RawMessage(options)},
-		}
-	}
 	chain := func(policies ...project.Policy) []project.Policy { return policies }
 	keys := func(options string) project.Policy { return declared("keys", "api-key-inbound", options) }
 	moved := func(header, value string) project.Policy {
