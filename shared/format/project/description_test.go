@@ -217,7 +217,7 @@ func TestPathItemsByReference(t *testing.T) {
 		"a missing item": {
 			members: `"paths": {"/a": {"$ref": "#/components/pathItems/None"}}`, at: "/paths/~1a/$ref", message: "leads nowhere",
 		},
-		"a file":    {members: `"paths": {"/a": {"$ref": "a.json"}}`, at: "/paths/~1a/$ref", message: `no file "config/a.json"`},
+		"a file":    {members: `"paths": {"/a": {"$ref": "a.json"}}`, at: "/paths/~1a/$ref", message: `"config/a.json"`},
 		"an anchor": {members: `"paths": {"/a": {"$ref": "#a"}}`, at: "/paths/~1a/$ref", message: "has this $anchor"},
 		"a schema": {
 			members: `"paths": {"/a": {"$ref": "#/components/schemas/A"}}, "components": {"schemas": {"A": {}}}`,
