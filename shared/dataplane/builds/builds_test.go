@@ -63,6 +63,7 @@ type lenientCatalog struct{}
 
 func (lenientCatalog) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenientCatalog) CheckPolicy(project.Policy) []project.Problem     { return nil }
+func (lenientCatalog) UsedVariables(project.Policy) []string            { return nil }
 func (lenientCatalog) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
 	return ""
 }

@@ -22,6 +22,9 @@ func (Catalog) CheckHandler(c project.Component) []project.Problem { return hand
 // CheckPolicy returns the problems of a policy.
 func (Catalog) CheckPolicy(p project.Policy) []project.Problem { return policy.Check(p) }
 
+// UsedVariables returns the names of the variables that the condition of a policy uses.
+func (Catalog) UsedVariables(p project.Policy) []string { return policy.UsedVariables(p) }
+
 // WarnInbound returns warnings about a route's inbound policies that are valid, but probably a mistake.
 func (Catalog) WarnInbound(all []project.Policy) map[int]string { return policy.WarnInbound(all) }
 

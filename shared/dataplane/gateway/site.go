@@ -66,7 +66,7 @@ func newSite(a *project.Artifact, deps dependencies) *site {
 		return s
 	}
 	deps.handler.Variables, deps.handler.Certificates = a.Variables, a.Certificates
-	deps.policy.Identity, deps.policy.Buckets = a.Identity, a.Buckets
+	deps.policy.Identity, deps.policy.Buckets, deps.policy.Variables = a.Identity, a.Buckets, a.Variables
 	b := siteBuilder{
 		artifact: a, deps: deps, policies: map[string]policy.Provisioned{}, cors: map[string]*cors{}, site: s,
 		definitions: schema.NewDefinitions(a.Definitions),
@@ -160,7 +160,8 @@ func (b *siteBuilder) addRoute(i int) {
 	out.cors = b.corsOf(r)
 }
 
-// addDescription adds the description of a route whose policies validate requests or responses.
+// addDescription adds the description of a route whose policies validate requests or responses. It also reports policies
+// that read bodies before the user is identified.
 func (b *siteBuilder) addDescription(r *project.Route, out *siteRoute) {
 	inbound, validates := make([]project.Policy, len(r.Inbound)), false
 	for i, name := range r.Inbound {
@@ -172,12 +173,12 @@ func (b *siteBuilder) addDescription(r *project.Route, out *siteRoute) {
 		_, responses := policy.Validates(b.artifact.Policies[name].Type)
 		validates = validates || responses
 	}
-	if !validates {
-		return
-	}
 	if i := policy.Misplaced(inbound); i >= 0 {
 		b.report(r, extensionPointer+"/policies/inbound", "Move %q behind the policies that identify the user: the gateway "+
 			"must not keep and check bodies of requests that these policies refuse.", inbound[i].Name)
+	}
+	if !validates {
+		return
 	}
 	out.Description = pipeline.NewDescription(b.definitions, r)
 	if b.deps.compileDescriptions {

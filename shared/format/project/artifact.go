@@ -142,6 +142,8 @@ type Policy struct {
 	Source Source `json:"source,omitzero"`
 	// WithoutHandler is set if the file has the options directly in the policy, and not in its handler.
 	WithoutHandler bool `json:"withoutHandler,omitempty"`
+	// When is the condition of the policy, an expression of package celexpr. "" means always.
+	When string `json:"when,omitempty"`
 }
 
 // HandlerPointer returns the JSON pointer of the object in the file that has the options of the policy.
@@ -200,6 +202,9 @@ type Problem struct {
 type Catalog interface {
 	CheckHandler(Component) []Problem
 	CheckPolicy(Policy) []Problem
+	// UsedVariables returns the names of the variables that the condition of a policy uses. A policy whose condition has
+	// problems uses none.
+	UsedVariables(Policy) []string
 	// WarnInbound returns warnings about the inbound policies of a route, which are passed in their order of
 	// execution. The result maps the index of each policy that is probably a mistake to the text of the warning.
 	WarnInbound([]Policy) map[int]string

@@ -284,6 +284,7 @@ func (c countingCatalog) CheckHandler(project.Component) []project.Problem {
 	return nil
 }
 func (c countingCatalog) CheckPolicy(project.Policy) []project.Problem { return nil }
+func (c countingCatalog) UsedVariables(project.Policy) []string        { return nil }
 
 func (c countingCatalog) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
 	return ""

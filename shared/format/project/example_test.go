@@ -39,6 +39,7 @@ type lenient struct{}
 
 func (lenient) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenient) CheckPolicy(project.Policy) []project.Problem     { return nil }
+func (lenient) UsedVariables(project.Policy) []string            { return nil }
 func (lenient) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
 	return ""
 }

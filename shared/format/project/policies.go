@@ -66,7 +66,8 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 	if !valid {
 		return
 	}
-	policy := Policy{Name: name, Type: policyType, Source: Source{policiesFile, at}}
+	when, _ := object["when"].(string)
+	policy := Policy{Name: name, Type: policyType, Source: Source{policiesFile, at}, When: when}
 	handler, hasHandler := object["handler"].(map[string]any)
 	if !hasHandler {
 		policy.WithoutHandler = true
@@ -90,7 +91,16 @@ func (c *compiler) readPolicy(at string, object map[string]any, valid bool) {
 	}
 	c.reportProblems(policiesFile, policy.HandlerPointer(), res, handlerProblems)
 	c.reportProblems(policiesFile, at, resolution{}, policyProblems)
-	if c.addSize(policiesFile, at, len(name)+len(policyType)+len(component.Options)+routeOverhead) {
+	for _, variable := range c.catalog.UsedVariables(policy) {
+		value, set := c.env.variables[variable]
+		if !set {
+			c.warnUnset(policiesFile, at+"/when", variable, "it is empty here")
+			continue
+		}
+		c.artifact.Variables[variable] = value
+		c.redact(value, "env."+variable)
+	}
+	if c.addSize(policiesFile, at, len(name)+len(policyType)+len(when)+len(component.Options)+routeOverhead) {
 		c.artifact.Policies[name] = policy
 	}
 }

@@ -58,6 +58,17 @@ func (catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbou
 	return "so add one"
 }
 
+// UsedVariables reads the names of variables in conditions such as "env.A env.B".
+func (catalog) UsedVariables(p project.Policy) []string {
+	var out []string
+	for word := range strings.FieldsSeq(p.When) {
+		if name, ok := strings.CutPrefix(word, "env."); ok {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func (catalog) WarnInbound(policies []project.Policy) map[int]string {
 	if len(policies) > 0 && policies[0].Type == "rate-limit-inbound" {
 		return map[int]string{0: "Nobody knows the user here."}

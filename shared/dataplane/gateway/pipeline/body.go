@@ -87,6 +87,9 @@ func (e *Exchange) ReadBody(limit int64, streams bool) (body []byte, whole bool,
 	if refusal = e.writeBody(); refusal != nil || e.Body == nil || e.Body == http.NoBody {
 		return nil, true, refusal
 	}
+	if kept, ok := e.Body.(*wholeBody); ok && kept.Len() == len(kept.bytes) && int64(len(kept.bytes)) <= limit {
+		return kept.bytes, true, nil
+	}
 	if e.ContentLength > limit {
 		return nil, false, nil
 	}
@@ -116,11 +119,20 @@ func (e *Exchange) ReadBody(limit int64, streams bool) (body []byte, whole bool,
 
 // keep makes bytes in memory the body. It does not set the length of a body with a trailer, so that the trailer is sent.
 func (e *Exchange) keep(body []byte) {
-	e.Body = io.NopCloser(bytes.NewReader(body))
+	e.Body = &wholeBody{bytes.NewReader(body), body}
 	if e.Trailer == nil {
 		e.ContentLength = int64(len(body))
 	}
 }
+
+// wholeBody is a body that is in memory. Several policies that read it share its bytes.
+type wholeBody struct {
+	*bytes.Reader
+	bytes []byte
+}
+
+// Close implements io.Closer.
+func (*wholeBody) Close() error { return nil }
 
 // keptBody is a body that begins with bytes that were already read.
 type keptBody struct {

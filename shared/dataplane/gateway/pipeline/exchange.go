@@ -100,11 +100,33 @@ type Exchange struct {
 	secrets        []string
 	responseFields []field
 	onResponse     []func(response *http.Response, handled bool)
+	decisions      []decision
 	// inline is the initial memory of withheld and responseFields, enough for a request with a key and a limit.
 	inline struct {
 		withheld       [1]string
 		responseFields [2]field
 	}
+}
+
+// decision is whether a policy applies to an exchange.
+type decision struct {
+	policy  any
+	applies bool
+}
+
+// Decide remembers whether a policy applies to the exchange. policy identifies the policy, and is comparable.
+func (e *Exchange) Decide(policy any, applies bool) {
+	e.decisions = append(e.decisions, decision{policy, applies})
+}
+
+// Decision returns what Decide has remembered about a policy. decided is false if there is nothing.
+func (e *Exchange) Decision(policy any) (applies, decided bool) {
+	for _, d := range e.decisions {
+		if d.policy == policy {
+			return d.applies, true
+		}
+	}
+	return false, false
 }
 
 // field is a header field of the response.

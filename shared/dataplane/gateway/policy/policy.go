@@ -7,7 +7,7 @@
 // CORS policies are not in this package: package gateway applies them.
 //
 // Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
-// client certificates. headers.go and query.go change messages, and protect.go refuses requests by their size or by the
+// client certificates. when.go runs policies on a condition. headers.go and query.go change messages, and protect.go refuses requests by their size or by the
 // client's address. security.go compares the policies of a route with the security schemes of its
 // OpenAPI document. quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated
 // request is counted once) and amount.go (units that a response reports). Interfaces to the installation
@@ -44,6 +44,8 @@ type Setup struct {
 	Keys     *KeyCache
 	// Buckets are the artifact's buckets, by the names of policies.
 	Buckets map[string]project.KeyBucket
+	// Variables are the artifact's variables, by their names.
+	Variables map[string]string
 	// Allowances counts for rate limits.
 	Allowances Allowances
 	// ClientVerifier verifies client certificates; nil trusts no certificate.
@@ -96,6 +98,10 @@ type kind struct {
 	// validates is set for policies that compare requests (inbound policies) or responses (outbound policies) with the
 	// description of their route.
 	validates bool
+	// whenProblem is why policies of this type cannot have a condition (project.Policy.When) that uses the response, or
+	// "" if they can. If unconditional is set, they cannot have any condition.
+	whenProblem   string
+	unconditional bool
 	// provision reads the options of the policy called name. With a nil Setup, as in a build, only the problems matter.
 	provision func(name string, raw json.RawMessage, s *Setup) (Provisioned, []project.Problem)
 }
@@ -151,9 +157,12 @@ func builtins() map[string]kind {
 		},
 		filterType: {
 			direction: Outbound, module: GraphQLModule, defaults: filterOptions{}, provision: newIntrospectionFilter,
+			whenProblem: "Remove response from this condition: the policy changes the request, before there is a response.",
 		},
 		analyticsType: {
 			direction: Outbound, module: GraphQLModule, defaults: defaultAnalyticsOptions(), provision: newAnalytics,
+			whenProblem:   "Remove this condition: policies of this type count all operations of their routes.",
+			unconditional: true,
 		},
 		requestValidationType: {
 			direction: Inbound, module: RuntimeModule, defaults: defaultRequestValidation(), validates: true,
@@ -177,7 +186,7 @@ func unknownType(policyType string) string {
 }
 
 // Check returns the problems of a policy's declaration, before variables are
-// substituted. Pointers are relative to the policy's handler, except "/policyType".
+// substituted. Pointers are relative to the policy's handler, except "/policyType" and "/when".
 func Check(p project.Policy) []project.Problem {
 	_, problems := provision(p, nil)
 	return problems
@@ -232,12 +241,12 @@ func Validates(policyType string) (request, responses bool) {
 	return k.validates && k.direction == Inbound, k.validates && k.direction == Outbound
 }
 
-// Misplaced returns the index of the first inbound policy that validates requests, if a policy after it identifies the user
-// of the request. Otherwise it returns -1. The gateway must not keep bodies of unauthenticated requests in memory.
+// Misplaced returns the index of the first inbound policy that validates requests, or whose condition uses their bodies,
+// if a policy after it identifies the user of the request. Otherwise it returns -1. The gateway must not keep bodies of unauthenticated requests in memory.
 func Misplaced(all []project.Policy) int {
 	kinds, validation := builtins(), -1
 	for i, p := range all {
-		if kinds[p.Type].validates && validation < 0 {
+		if (kinds[p.Type].validates || readsBody(p)) && validation < 0 {
 			validation = i
 		}
 		if kinds[p.Type].implements != nil && validation >= 0 {
@@ -266,5 +275,16 @@ func provision(p project.Policy, s *Setup) (Provisioned, []project.Problem) {
 		})
 	}
 	out, more := k.provision(p.Name, p.Handler.Options, s)
-	return out, append(problems, more...)
+	problems = append(problems, more...)
+	if p.When == "" {
+		return out, problems
+	}
+	c, problem := compileWhen(p, k)
+	if problem != "" {
+		problems = append(problems, project.Problem{Path: "/when", Message: problem})
+	}
+	if s == nil || len(problems) > 0 {
+		return out, problems
+	}
+	return conditional(p.Name, out, c, s), nil
 }

@@ -16,7 +16,7 @@ func Unprotected(scheme project.SecurityScheme, scopes []string, inbound []proje
 	kinds := builtins()
 	for i, p := range inbound {
 		k := kinds[p.Type]
-		if k.implements == nil || admitsAnonymous(p) ||
+		if k.implements == nil || p.When != "" || admitsAnonymous(p) ||
 			p.Name != scheme.Policy && !k.implements(scheme, p, inbound[:i]) {
 			continue
 		}

@@ -8,6 +8,12 @@ import (
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
+// onCondition returns a policy that runs only for some requests.
+func onCondition(p project.Policy) project.Policy {
+	p.When = "request.method != 'GET'"
+	return p
+}
+
 // declared returns a policy with options in JSON.
 func declared(name, policyType, options string) project.Policy {
 	return project.Policy{Name: name, Type: policyType, Handler: project.Component{Options: json.RawMessage(options)}}
@@ -86,6 +92,7 @@ func TestUnprotected(t *testing.T) {
 		"OAuth by another policy":    {named, nil, chain(certificates), false},
 		"named policy with scopes":   {named, []string{"read"}, chain(keys("")), false},
 		"named policy, anonymous":    {named, nil, chain(keys(anonymousKey)), false},
+		"certificate on a condition": {mutualTLS, nil, chain(onCondition(certificates)), false},
 		"named limit": {
 			project.SecurityScheme{Type: "oauth2", Policy: "limit"}, nil, chain(limit), false,
 		},
