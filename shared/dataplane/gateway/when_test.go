@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -181,7 +182,7 @@ func TestFailureOfAConditionIsLoggedWithoutValues(t *testing.T) {
 			t.Errorf("when %.40s: status = %d, want 200 and that the policy runs", when, response.StatusCode)
 		}
 		lines := fx.log.String()
-		if !strings.Contains(lines, want) || !strings.Contains(lines, "condition of a policy failed") {
+		if !strings.Contains(lines, want) || !strings.Contains(lines, "the policy runs") {
 			t.Errorf("when %.40s: log = %s, want the reason %q", when, lines, want)
 		}
 		if strings.Contains(lines, "hunter2") {
@@ -239,5 +240,57 @@ func TestConditionsAreCheckedByTheBuild(t *testing.T) {
 			t.Errorf("CheckPolicy(%s when %.40s) = %+v, want one problem at /when with %q", tt.policyType, tt.when, problems,
 				tt.want)
 		}
+	}
+}
+
+// TestAuthorizeRefusesWithoutTrue checks that authorize-inbound admits a request only if its expression is true, and logs an
+// expression that fails.
+func TestAuthorizeRefusesWithoutTrue(t *testing.T) {
+	t.Parallel()
+	upstream := serve(t, headers)
+	for _, tt := range []struct {
+		expression, body string
+		status           int
+		logged           bool
+	}{
+		{"request.params.id == '7'", "", http.StatusOK, false},
+		{"request.params.id == env.MODE", "", http.StatusForbidden, false},
+		{"env.MODE == 'strict'", "", http.StatusOK, false},
+		{"request.headers['x-none'] == 'a'", "", http.StatusForbidden, true},
+		{"request.body.role == 'admin'", `{"role":"admin"}`, http.StatusOK, false},
+		{"request.body.role == 'admin'", `{"role":"user","role":"admin"}`, http.StatusForbidden, true},
+		{"request.body.role == 'admin'", "", http.StatusForbidden, true},
+	} {
+		a := transform(t, upstream.URL, "authorize-inbound", `{"expression": "`+tt.expression+`"}`)
+		a.Variables = map[string]string{"MODE": "strict"}
+		fx := newFixture(t, a)
+		var modifiers []func(*http.Request)
+		if tt.body != "" {
+			modifiers = append(modifiers, typedBody("application/json", tt.body))
+		}
+		response := fx.do(t, http.MethodGet, "/x/7", modifiers...)
+		if response.StatusCode != tt.status {
+			t.Errorf("%s with the body %s: status = %d, want %d", tt.expression, tt.body, response.StatusCode, tt.status)
+		}
+		if logged := strings.Contains(fx.log.String(), "the request is refused"); logged != tt.logged {
+			t.Errorf("%s with the body %s: log = %s, want a line about a failure: %t", tt.expression, tt.body, fx.log.String(),
+				tt.logged)
+		}
+	}
+}
+
+// TestVariablesOfExpressions checks which variables the build puts into the artifact for the expressions of a policy.
+func TestVariablesOfExpressions(t *testing.T) {
+	t.Parallel()
+	p := project.Policy{Name: "p", Type: "authorize-inbound", When: "env.B == '' || env['C'] == env.B"}
+	p.Handler.Options = json.RawMessage(`{"expression": "env.A == ''"}`)
+	got := gateway.Catalog{}.UsedVariables(p)
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"A", "B", "C"}) {
+		t.Errorf("UsedVariables() = %v, want A, B and C", got)
+	}
+	p.When, p.Handler.Options = "env.B ==", json.RawMessage(`{}`)
+	if got := (gateway.Catalog{}).UsedVariables(p); len(got) > 0 {
+		t.Errorf("UsedVariables(with mistakes) = %v, want none", got)
 	}
 }

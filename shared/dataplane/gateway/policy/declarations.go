@@ -98,6 +98,10 @@ func descriptions() map[string]description {
 			"Refuses requests with a body that is too large (413), also without a `Content-Length`.",
 			map[string]string{"maxBytes": "the maximum size of a body in bytes"},
 		},
+		authorizeType: {
+			"Refuses requests for which an expression is not true (403).",
+			map[string]string{"expression": "the expression in CEL, such as `user.data.plan == 'gold'`"},
+		},
 		ipRestrictionType: {
 			"Refuses requests by the address of the client (403).",
 			map[string]string{

@@ -116,6 +116,9 @@ func builtins() map[string]kind {
 		mtlsType: {
 			direction: Inbound, module: RuntimeModule, defaults: mtlsOptions{}, implements: mtlsImplements, provision: newMTLS,
 		},
+		authorizeType: {
+			direction: Inbound, module: RuntimeModule, defaults: authorizeOptions{}, provision: newAuthorize,
+		},
 		quotaType: {
 			direction: Inbound, module: RuntimeModule, defaults: defaultQuotaOptions(), provision: newQuota,
 		},

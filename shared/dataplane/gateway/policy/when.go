@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/celexpr"
@@ -27,36 +28,54 @@ func compileWhen(p project.Policy, k kind) (c *celexpr.Condition, problem string
 	c, err := celexpr.CompileCondition(p.When, stage)
 	switch {
 	case err != nil:
-		return nil, strings.ReplaceAll(fmt.Sprintf("Correct this expression: %v.", err), "?.", "?")
+		return nil, correctExpression(err)
 	case k.whenProblem != "" && c.UsesResponse():
 		return nil, k.whenProblem
 	}
 	return c, ""
 }
 
-// UsedVariables returns the names of the variables that the condition of a policy uses. A policy whose condition has
-// problems uses none.
-func UsedVariables(p project.Policy) []string {
-	if p.When == "" {
-		return nil
-	}
-	c, problem := compileWhen(p, builtins()[p.Type])
-	if problem != "" {
-		return nil
-	}
-	return c.EnvNames()
+// correctExpression returns the problem of an expression.
+func correctExpression(err error) string {
+	return strings.ReplaceAll(fmt.Sprintf("Correct this expression: %v.", err), "?.", "?")
 }
 
-// readsBody reports whether the condition of an inbound policy uses the body of the request.
+// expressions returns the compiled expressions of a policy: its condition, and the expression of authorize-inbound.
+// Expressions with problems are left out.
+func expressions(p project.Policy) []*celexpr.Condition {
+	var out []*celexpr.Condition
+	if p.When != "" {
+		if c, problem := compileWhen(p, builtins()[p.Type]); problem == "" {
+			out = append(out, c)
+		}
+	}
+	if p.Type == authorizeType {
+		if c, problems := readAuthorize(p.Handler.Options); len(problems) == 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// UsedVariables returns the names of the variables that the expressions of a policy use. Expressions with problems use
+// none.
+func UsedVariables(p project.Policy) []string {
+	var out []string
+	for _, c := range expressions(p) {
+		out = append(out, c.EnvNames()...)
+	}
+	return out
+}
+
+// readsBody reports whether an expression of an inbound policy uses the body of the request.
 func readsBody(p project.Policy) bool {
-	if !strings.Contains(p.When, "body") { // compiling takes longer
+	if !strings.Contains(p.When, "body") && p.Type != authorizeType { // compiling takes longer
 		return false
 	}
-	c, problem := compileWhen(p, builtins()[p.Type])
-	return problem == "" && c.UsesBody()
+	return slices.ContainsFunc(expressions(p), (*celexpr.Condition).UsesBody)
 }
 
-// condition decides whether a policy applies to an exchange.
+// condition evaluates an expression of a policy.
 type condition struct {
 	*celexpr.Condition
 	policy string
@@ -76,18 +95,49 @@ func conditional(name string, p Provisioned, c *celexpr.Condition, s *Setup) Pro
 	return Provisioned{Outbound: out}
 }
 
-// applies evaluates the condition. If that fails, it logs the reason without values, and returns true: a policy that
-// protects a route must not be skipped because of a request that its condition does not expect.
-func (c *condition) applies(in celexpr.Input) bool {
-	result, err := c.Eval(in)
-	if err == nil {
-		return result
+// evaluate evaluates an expression before the handler. It reads the body if the expression uses the body. The refusal is
+// nil unless the body could not be read, or is too large. err is an error of Eval.
+func (c *condition) evaluate(x *pipeline.Exchange) (result bool, refusal *http.Response, err error) {
+	if !c.UsesBody() {
+		result, err = c.Eval(celexpr.Input{Exchange: x})
+		return result, nil, err
 	}
-	c.logFailure(in.Exchange, err)
-	return true
+	raw, whole, refusal := x.ReadBody(maxExpressionBody, false)
+	if refusal != nil {
+		return false, refusal, nil
+	}
+	if !whole {
+		return false, x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes: the "+
+			"gateway has to read it.", maxExpressionBody)), nil
+	}
+	body, err := decodeBody(x.Context, x.Header["Content-Encoding"], raw, maxExpressionBody)
+	if err != nil {
+		return false, nil, celexpr.ErrBody
+	}
+	release, err := checkSlots{c.setup.CheckSlots}.acquire(x.Context, len(body))
+	if err != nil {
+		x.Cause = fmt.Errorf("wait to read a body: %w", err)
+		return false, x.Problem(http.StatusServiceUnavailable,
+			"The request ended before its body could be read. Send it again."), nil
+	}
+	defer release()
+	result, err = c.Eval(celexpr.Input{Exchange: x, Body: body})
+	return result, nil, err
 }
 
-func (c *condition) logFailure(x *pipeline.Exchange, err error) {
+// appliesAfter returns whether a policy with this condition runs, from the result of the condition. If the condition has
+// failed, it logs that and returns true: a policy that protects a route must not be skipped because of a request that its
+// condition does not expect.
+func (c *condition) appliesAfter(x *pipeline.Exchange, result bool, err error) bool {
+	if err != nil {
+		c.logFailure(x, "the policy runs", err)
+		return true
+	}
+	return result
+}
+
+// logFailure logs the reason why an expression failed, without values, and the outcome.
+func (c *condition) logFailure(x *pipeline.Exchange, outcome string, err error) {
 	if c.setup.Log == nil {
 		return
 	}
@@ -102,9 +152,10 @@ func (c *condition) logFailure(x *pipeline.Exchange, err error) {
 	if x.Route != nil {
 		operation = x.Route.Info.OperationID
 	}
-	c.setup.Log.LogAttrs(x.Context, slog.LevelWarn, "condition of a policy failed, so the policy runs",
+	c.setup.Log.LogAttrs(x.Context, slog.LevelWarn, "expression of a policy failed",
 		slog.String("requestId", x.RequestID), slog.String("deployment", c.setup.Identity.Deployment),
-		slog.String("operation", operation), slog.String("policy", c.policy), slog.String("reason", reason))
+		slog.String("operation", operation), slog.String("policy", c.policy), slog.String("reason", reason),
+		slog.String("outcome", outcome))
 }
 
 // conditionalInbound is an inbound policy with a condition.
@@ -115,46 +166,16 @@ type conditionalInbound struct {
 
 var _ pipeline.Inbound = (*conditionalInbound)(nil)
 
-// Inbound runs the policy if the condition is true. A body that is too large for the expression is refused.
+// Inbound runs the policy if the condition is true. It refuses a body that is too large for the expression.
 func (p *conditionalInbound) Inbound(x *pipeline.Exchange) *http.Response {
-	var applies bool
-	if p.UsesBody() {
-		var refusal *http.Response
-		if applies, refusal = p.appliesToBody(x); refusal != nil {
-			return refusal
-		}
-	} else {
-		applies = p.applies(celexpr.Input{Exchange: x})
+	result, refusal, err := p.evaluate(x)
+	if refusal != nil {
+		return refusal
 	}
-	if !applies {
+	if !p.appliesAfter(x, result, err) {
 		return nil
 	}
 	return p.inner.Inbound(x)
-}
-
-// appliesToBody evaluates a condition that uses the body. The refusal is nil unless the body could not be read.
-func (p *conditionalInbound) appliesToBody(x *pipeline.Exchange) (applies bool, refusal *http.Response) {
-	raw, whole, refusal := x.ReadBody(maxExpressionBody, false)
-	if refusal != nil {
-		return false, refusal
-	}
-	if !whole {
-		return false, x.Problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("Send a body of at most %d bytes: the "+
-			"gateway has to read it.", maxExpressionBody))
-	}
-	body, err := decodeBody(x.Context, x.Header["Content-Encoding"], raw, maxExpressionBody)
-	if err != nil {
-		p.logFailure(x, celexpr.ErrBody)
-		return true, nil
-	}
-	release, err := checkSlots{p.setup.CheckSlots}.acquire(x.Context, len(body))
-	if err != nil {
-		x.Cause = fmt.Errorf("wait to read a body: %w", err)
-		return false, x.Problem(http.StatusServiceUnavailable, "The request ended before its body could be read. Send it "+
-			"again.")
-	}
-	defer release()
-	return p.applies(celexpr.Input{Exchange: x, Body: body}), nil
 }
 
 // conditionalOutbound is an outbound policy with a condition.
@@ -169,7 +190,8 @@ var _ pipeline.Outbound = (*conditionalOutbound)(nil)
 func (p *conditionalOutbound) Outbound(x *pipeline.Exchange, r *http.Response) *http.Response {
 	applies, decided := x.Decision(p)
 	if !decided {
-		applies = p.applies(celexpr.Input{Exchange: x, Response: r})
+		result, err := p.Eval(celexpr.Input{Exchange: x, Response: r})
+		applies = p.appliesAfter(x, result, err)
 	}
 	if !applies {
 		return r
@@ -189,7 +211,8 @@ var _ pipeline.Preparer = (*conditionalPreparer)(nil)
 // not use the response is remembered: the policy and later ones can change the request.
 func (p *conditionalPreparer) Prepare(x *pipeline.Exchange) *http.Response {
 	if !p.UsesResponse() {
-		applies := p.applies(celexpr.Input{Exchange: x})
+		result, err := p.Eval(celexpr.Input{Exchange: x})
+		applies := p.appliesAfter(x, result, err)
 		x.Decide(p.conditionalOutbound, applies)
 		if !applies {
 			return nil
