@@ -46,6 +46,7 @@ func scenarios() []scenario {
 		processScenarios(),
 		surfaces(),
 		validations(),
+		policies(),
 		largeProject(),
 		starts(),
 		archives(),
