@@ -193,8 +193,8 @@ func graphQLOptions() []namedOptions {
 // TestOptionErrorsSayWhatToDo checks the texts that users read when a build fails because of options.
 func TestOptionErrorsSayWhatToDo(t *testing.T) {
 	var out strings.Builder
-	for _, test := range slices.Concat(handlerOptions(), policyOptions(), transformOptions(), graphQLOptions(),
-		[]namedOptions{{"moon-phase-inbound", `{}`}, {"set-header-inbound", `{}`}}) {
+	for _, test := range slices.Concat(handlerOptions(), policyOptions(), transformOptions(), callerOptions(),
+		graphQLOptions(), []namedOptions{{"moon-phase-inbound", `{}`}, {"set-header-inbound", `{}`}}) {
 		c := project.Component{
 			Export: test.name, Module: "$import(@gatewright/runtime)",
 			Options: json.RawMessage(test.options),

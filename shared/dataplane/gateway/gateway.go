@@ -102,6 +102,8 @@ type Gateway struct {
 	responseMemory *semaphore.Weighted
 	// checkSlots bounds the bodies of all sites that are validated at the same time.
 	checkSlots *semaphore.Weighted
+	// memory has what policies of all sites remember about callers.
+	memory *policy.Memory
 	// inFlight counts the requests in flight of each account.
 	inFlight accountCounter
 	// warm is set by the first request that is logged, measured or traced. That request is reported as a cold start.
@@ -126,7 +128,7 @@ func New(c Config) *Gateway {
 	return &Gateway{
 		config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now},
 		documents: graphql.NewCache(), responseMemory: semaphore.NewWeighted(validatedResponseBytes),
-		checkSlots: policy.NewCheckSlots(),
+		checkSlots: policy.NewCheckSlots(), memory: policy.NewMemory(c.Now),
 	}
 }
 
@@ -138,7 +140,8 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 			Keys: g.config.Keys, Allowances: g.config.Allowances, ClientVerifier: g.config.ClientVerifier,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
 			Documents: g.documents, Operations: g.config.Operations, ResponseMemory: g.responseMemory,
-			CheckSlots: g.checkSlots, Log: g.config.Log, Metrics: g.config.Telemetry.Metrics, Now: g.config.Now,
+			CheckSlots: g.checkSlots, Memory: g.memory, Log: g.config.Log, Metrics: g.config.Telemetry.Metrics,
+			Now: g.config.Now,
 		},
 		log: g.config.Log, count: g.count,
 	})

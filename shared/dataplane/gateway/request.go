@@ -90,6 +90,7 @@ func (r *request) serve() {
 	defer func() { r.g.count(&r.x, r.out.status) }()
 	defer r.recover()
 	defer r.releaseSlot()
+	defer r.x.End()
 	if r.g.config.StreamThreshold > 0 {
 		defer r.trackLongRequest()()
 	}

@@ -126,6 +126,10 @@ func validOptionsByType() map[string][]string {
 		"query-param-to-header-inbound": {
 			`{"queryParam":"key","headerName":"Authorization","headerValue":"Bearer {value}","removeFromUrl":true}`,
 		},
+		"basic-auth-inbound": {
+			`{"users":[{"name":"ann","passwordHash":"` + bcryptOfRight + `"}],"realm":"Shop","maxFailuresPerMinute":5,` +
+				`"allowUnauthenticatedRequests":true}`,
+		},
 		"graphql-complexity-limit-inbound": {
 			`{"maxDepth":5,"maxComplexity":100}`,
 			`{"useDepthLimit":{"depthLimit":5,"ignore":["edges"]},"useComplexityLimit":{"complexityLimit":100,` +

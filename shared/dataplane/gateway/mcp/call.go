@@ -100,6 +100,7 @@ func (c *caller) run(ctx context.Context, fill func(x *pipeline.Exchange) error)
 		return routeResponse{}, sharedmcp.Invalid("These arguments make a path that is another route's, or that upstreams " +
 			"read in several ways. Send values without slashes, backslashes, semicolons and dots that stand alone.")
 	}
+	defer x.End()
 	out := readResponse(c.offer.Route.Run(x)) //nolint:bodyclose // readResponse closes it
 	c.log(x, out.status)
 	if count := c.server.setup.Count; count != nil {

@@ -229,6 +229,7 @@ func (s *Server) runBatchCall(ctx context.Context, message []byte) *http.Respons
 	inner.SetQuery(x.Query)
 	inner.Header["Accept"] = []string{"application/json"}
 	setBody(inner, "application/json", string(message))
+	defer inner.End() // the response is complete and in memory
 	return x.Route.Run(inner)
 }
 

@@ -101,6 +101,8 @@ type Exchange struct {
 	responseFields []field
 	onResponse     []func(response *http.Response, handled bool)
 	decisions      []decision
+	onEnd          []func()
+	holders        []any // the arguments of Hold, also those of the outer exchange
 	// inline is the initial memory of withheld and responseFields, enough for a request with a key and a limit.
 	inline struct {
 		withheld       [1]string
@@ -149,7 +151,7 @@ func (e *Exchange) Inner() *Exchange {
 	inner := &Exchange{
 		Context: e.Context, Scheme: e.Scheme, Host: e.Host, Header: e.Header.Clone(), Unsent: e.Unsent, Body: http.NoBody,
 		Client: e.Client, RequestID: e.RequestID, ClientChain: e.ClientChain, Start: e.Start, Now: e.Now, User: e.User,
-		withheld: slices.Clone(e.withheld), secrets: slices.Clone(e.secrets),
+		withheld: slices.Clone(e.withheld), secrets: slices.Clone(e.secrets), holders: slices.Clone(e.holders),
 	}
 	if inner.Header == nil {
 		inner.Header = http.Header{}

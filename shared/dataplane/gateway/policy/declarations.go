@@ -112,6 +112,7 @@ func descriptions() map[string]description {
 	}
 	maps.Copy(all, trafficDescriptions())
 	maps.Copy(all, graphQLDescriptions())
+	maps.Copy(all, callerDescriptions())
 	return all
 }
 

@@ -17,7 +17,8 @@ func pages() map[string]string {
 	out := map[string]string{
 		setStatusType: "policies.md#the-status-of-responses", sizeLimitType: "policies.md#the-size-of-requests",
 		ipRestrictionType: "policies.md#addresses-of-clients", authorizeType: "policies.md#authorization-by-an-expression",
-		quotaType: "quotas.md", requestValidationType: "descriptions.md#requests",
+		basicAuthType: "policies.md#names-and-passwords",
+		quotaType:     "quotas.md", requestValidationType: "descriptions.md#requests",
 		responseValidationType: "descriptions.md#responses",
 	}
 	for _, name := range []string{apiKeyType, mtlsType, rateLimitType, queryParamType} {

@@ -61,6 +61,8 @@ type Setup struct {
 	ResponseMemory *semaphore.Weighted
 	// CheckSlots bounds the bytes of the bodies that are validated at the same time (NewCheckSlots), nil for no bound.
 	CheckSlots *semaphore.Weighted
+	// Memory has what policies remember about callers. With nil, each policy remembers for itself.
+	Memory *Memory
 	// Log receives the warnings of policies. One of them is the line for a request that quota-inbound could
 	// not count. If Metrics is set, that line is also a metric, with the time of Now.
 	Log     *slog.Logger
@@ -112,6 +114,10 @@ func builtins() map[string]kind {
 		apiKeyType: {
 			direction: Inbound, module: RuntimeModule, defaults: defaultAPIKeyOptions(), implements: apiKeyImplements,
 			credentialHeader: apiKeyHeader, provision: newAPIKey,
+		},
+		basicAuthType: {
+			direction: Inbound, module: RuntimeModule, defaults: defaultBasicAuthOptions(), implements: basicAuthImplements,
+			credentialHeader: basicAuthHeader, provision: newBasicAuth,
 		},
 		mtlsType: {
 			direction: Inbound, module: RuntimeModule, defaults: mtlsOptions{}, implements: mtlsImplements, provision: newMTLS,

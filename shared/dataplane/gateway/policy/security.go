@@ -39,6 +39,9 @@ func admitsAnonymous(p project.Policy) bool {
 	case mtlsType:
 		var o mtlsOptions
 		return len(options.Read(p.Handler.Options, &o)) > 0 || o.AllowUnauthenticated
+	case basicAuthType:
+		o := defaultBasicAuthOptions()
+		return len(options.Read(p.Handler.Options, &o)) > 0 || o.AllowUnauthenticated
 	default:
 		return true
 	}
@@ -56,6 +59,8 @@ func schemeAdvice(scheme project.SecurityScheme) string {
 			queryParamType, apiKeyType, anonymous)
 	case scheme.Type == "http" && scheme.HTTPScheme == "bearer" && scheme.BearerFormat == "":
 		return fmt.Sprintf("so add one of the type %s"+anonymous, apiKeyType)
+	case scheme.Type == "http" && scheme.HTTPScheme == "basic":
+		return fmt.Sprintf("so add one of the type %s"+anonymous, basicAuthType)
 	case scheme.Type == "mutualTLS":
 		return fmt.Sprintf("so add one of the type %s"+anonymous, mtlsType)
 	case scheme.Policy != "":

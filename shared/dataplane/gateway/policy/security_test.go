@@ -14,8 +14,8 @@ func onCondition(p project.Policy) project.Policy {
 	return p
 }
 
-// declared returns a policy with options in JSON.
-func declared(name, policyType, options string) project.Policy {
+// declaredPolicy returns a policy with options in JSON.
+func declaredPolicy(name, policyType, options string) project.Policy {
 	return project.Policy{Name: name, Type: policyType, Handler: project.Component{Options: json.RawMessage(options)}}
 }
 
@@ -23,13 +23,13 @@ func declared(name, policyType, options string) project.Policy {
 func TestUnprotected(t *testing.T) {
 	t.Parallel()
 	chain := func(policies ...project.Policy) []project.Policy { return policies }
-	keys := func(options string) project.Policy { return declared("keys", "api-key-inbound", options) }
+	keys := func(options string) project.Policy { return declaredPolicy("keys", "api-key-inbound", options) }
 	moved := func(header, value string) project.Policy {
-		return declared("moved", "query-param-to-header-inbound",
+		return declaredPolicy("moved", "query-param-to-header-inbound",
 			`{"queryParam":"key","headerName":"`+header+`","headerValue":"`+value+`"}`)
 	}
-	certificates := declared("certificates", "mtls-auth-inbound", "")
-	limit := declared("limit", "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1,"timeWindowMinutes":1}`)
+	certificates := declaredPolicy("certificates", "mtls-auth-inbound", "")
+	limit := declaredPolicy("limit", "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1,"timeWindowMinutes":1}`)
 
 	header := project.SecurityScheme{Type: "apiKey", In: "header", Name: "X-Key"}
 	authorization := project.SecurityScheme{Type: "apiKey", In: "header", Name: "authorization"}
@@ -61,7 +61,7 @@ func TestUnprotected(t *testing.T) {
 		"header with anonymous requests":  {header, nil, chain(keys(anonymousKey)), false},
 		"header, anonymous by a variable": {header, nil, chain(keys(anonymousText)), false},
 		"certificate, anonymous by a variable": {
-			mutualTLS, nil, chain(declared("c", "mtls-auth-inbound", `{"allowUnauthenticatedRequests":"true"}`)), false,
+			mutualTLS, nil, chain(declaredPolicy("c", "mtls-auth-inbound", `{"allowUnauthenticatedRequests":"true"}`)), false,
 		},
 		"anonymous and strict":             {header, nil, chain(keys(anonymousKey), keys(plainKey)), true},
 		"header with scopes":               {header, []string{"read"}, chain(keys(plainKey)), false},
