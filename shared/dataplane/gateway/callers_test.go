@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
 // bcryptOfRight is a hash of the password "right".
@@ -52,6 +56,22 @@ func callerOptions() []namedOptions {
 		argon("t=1,m=65536,p=1", salt),
 		argon("m=65536,t=1,p=1", "c2FsdA"),
 		argon("m=65536,t=1,p=1", "c2FsdA=="),
+		{"webhook-signature-inbound", `{"scheme":"standard","secrets":["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]}`},
+		{"webhook-signature-inbound", `{"scheme":"standard","secrets":["my secret!","whsec_AAAA"],"header":"X","prefix":"",` +
+			`"idHeader":"X","maxBodyBytes":10485760}`},
+		{"webhook-signature-inbound", `{"scheme":"hex","secrets":["long enough"],"idHeader":"Id","rejectReplays":true}`},
+		{"webhook-signature-inbound", `{"scheme":"hex","secrets":[],"rejectReplays":true,"toleranceSeconds":60}`},
+		{"webhook-signature-inbound", `{"scheme":"hex","secrets":["1","a long secret\n","a long secret","a long secret"],` +
+			`"header":"Host","idHeader":"a b","toleranceSeconds":60,"prefix":"é"}`},
+		{"webhook-signature-inbound", `{"scheme":"timestamped","secrets":["1","2","3","4","5","6"]}`},
+		{"webhook-signature-inbound", `{"scheme":"timestamped","secrets":["$"],"maxBodyBytes":10485761,` +
+			`"toleranceSeconds":0}`},
+		{"abuse-inbound", `{"by":"ip","statuses":["401",404],"limit":5}`},
+		{"abuse-inbound", `{"by":"user","maxConcurrent":"5"}`},
+		{"abuse-inbound", `{"by":"all","statuses":[101],"limit":0,"windowMinutes":0,"maxConcurrent":0}`},
+		{"abuse-inbound", `{"by":"ip"}`},
+		{"abuse-inbound", `{"by":"ip","limit":5}`},
+		{"abuse-inbound", `{"by":"ip","statuses":[401],"windowMinutes":1,"blockMinutes":1,"maxConcurrent":1}`},
 	}
 }
 
@@ -111,5 +131,89 @@ func TestRefusedPasswordsReadNoBody(t *testing.T) {
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("POST /x with half a body: status = %d, want 401", response.StatusCode)
+	}
+}
+
+// TestRequestsInFlightAreReleased checks that a request of a caller counts until the end of its exchange, however it
+// ends: its client disconnects, its response breaks off, or its connection has switched to another protocol.
+func TestRequestsInFlightAreReleased(t *testing.T) {
+	arrived := make(chan struct{})
+	slow := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})
+	broken := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100000")
+		_, _ = io.WriteString(w, "part")
+		panic(http.ErrAbortHandler)
+	})
+	a := artifact(route("GET /slow", rewrite(slow.URL), "abuse"), route("GET /broken", rewrite(broken.URL), "abuse"),
+		route("GET /upgrade", forward(newSwitchingUpstream(t)), "abuse"),
+		route("GET /x", rewrite(serve(t, headers).URL), "abuse"))
+	declare(a, "abuse", "abuse-inbound", map[string]any{"by": "ip", "maxConcurrent": 1})
+	h := newFixture(t, a)
+	wantBusy := func(after string) {
+		t.Helper()
+		if response := h.do(t, "GET", "/x"); response.StatusCode != http.StatusTooManyRequests ||
+			response.Header.Get("Retry-After") != "1" {
+			t.Errorf("GET /x during %s: status = %d, Retry-After = %q, want 429 and 1", after, response.StatusCode,
+				response.Header.Get("Retry-After"))
+		}
+	}
+	// wantFree repeats a request until the gateway has noticed the end of the other one.
+	wantFree := func(after string) {
+		t.Helper()
+		for end := time.Now().Add(deadline.Timeout()); h.do(t, "GET", "/x").StatusCode != http.StatusOK; {
+			if time.Now().After(end) {
+				t.Fatalf("GET /x after %s: no status 200, want one", after)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/slow", http.NoBody)
+		r.Host = "shop.test"
+		if response, err := http.DefaultClient.Do(r); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	<-arrived
+	wantBusy("a request")
+	cancel()
+	wantFree("a canceled request")
+
+	response := h.do(t, "GET", "/broken")
+	_, _ = io.Copy(io.Discard, response.Body)
+	wantFree("a response that broke off")
+
+	r, conn := sendRaw(t, h.URL, "GET /upgrade HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\n"+
+		"Upgrade: websocket\r\n\r\n")
+	if response, err := http.ReadResponse(r, nil); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("GET /upgrade = %v, %v, want 101", response, err)
+	}
+	wantBusy("a WebSocket")
+	_ = conn.Close()
+	wantFree("a WebSocket")
+}
+
+// TestUnsignedWebhooksReadNoBody checks that a message without a signature is refused although its body never arrives,
+// and that a signed message reaches the upstream unchanged.
+func TestUnsignedWebhooksReadNoBody(t *testing.T) {
+	echo := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	a := artifact(route("POST /x", rewrite(echo.URL), "webhook"))
+	declare(a, "webhook", "webhook-signature-inbound",
+		map[string]any{"scheme": "hex", "secrets": []string{"It's a Secret"}})
+	h := newFixture(t, a)
+	r, _ := sendRaw(t, h.URL, "POST /x HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 100\r\n\r\nhalf")
+	if response, err := http.ReadResponse(r, nil); err != nil || response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("POST /x with half a body and no signature = %v, %v, want 401", response, err)
+	}
+	const signature = "9d226f8be103ce7cc42f6354fd887c2e11b784817d56294d8770862311ca2880"
+	response := h.do(t, "POST", "/x", header("X-Hub-Signature-256", "sha256="+signature), func(r *http.Request) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("Hello, World!")), 13
+	})
+	if text := body(t, response); response.StatusCode != http.StatusOK || text != "Hello, World!" {
+		t.Errorf("POST /x with a signature: status = %d, the upstream got %q, want 200 and the body",
+			response.StatusCode, text)
 	}
 }

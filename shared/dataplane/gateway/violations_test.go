@@ -130,6 +130,13 @@ func validOptionsByType() map[string][]string {
 			`{"users":[{"name":"ann","passwordHash":"` + bcryptOfRight + `"}],"realm":"Shop","maxFailuresPerMinute":5,` +
 				`"allowUnauthenticatedRequests":true}`,
 		},
+		"webhook-signature-inbound": {
+			`{"scheme":"hex","secrets":["a long secret"],"header":"X-Sign","prefix":"v1=","idHeader":"X-Id",` +
+				`"rejectReplays":true,"toleranceSeconds":60,"maxBodyBytes":1000}`,
+		},
+		"abuse-inbound": {
+			`{"by":"ip","statuses":[401],"limit":5,"windowMinutes":1.5,"blockMinutes":5,"maxConcurrent":9}`,
+		},
 		"graphql-complexity-limit-inbound": {
 			`{"maxDepth":5,"maxComplexity":100}`,
 			`{"useDepthLimit":{"depthLimit":5,"ignore":["edges"]},"useComplexityLimit":{"complexityLimit":100,` +

@@ -37,3 +37,32 @@ func TestPasswordsImplementBasic(t *testing.T) {
 		}
 	}
 }
+
+// TestCallerPoliciesWarn checks which orders of policies are warned about.
+func TestCallerPoliciesWarn(t *testing.T) {
+	t.Parallel()
+	byUser := declared("abuse-inbound", `{"by":"user","statuses":[403],"limit":5}`)
+	byIP := declared("abuse-inbound", `{"by":"ip","statuses":[401],"limit":5}`)
+	forbidden := declared("abuse-inbound", `{"by":"ip","statuses":[403],"limit":5}`)
+	key := declared("api-key-inbound", `{}`)
+	optional := declared("api-key-inbound", `{"allowUnauthenticatedRequests":true}`)
+	webhook := declared("webhook-signature-inbound", `{"scheme":"standard"}`)
+	validation := declared("request-validation-inbound", `{}`)
+	for name, test := range map[string]struct {
+		chain []project.Policy
+		want  bool // whether the last policy gets a warning
+	}{
+		"by user":                         {[]project.Policy{byUser}, true},
+		"by user after a key":             {[]project.Policy{key, byUser}, false},
+		"by ip":                           {[]project.Policy{byIP}, false},
+		"401 by ip after a key":           {[]project.Policy{key, byIP}, true},
+		"401 by ip after an optional key": {[]project.Policy{optional, byIP}, false},
+		"403 by ip after a key":           {[]project.Policy{key, forbidden}, false},
+		"a webhook":                       {[]project.Policy{key, webhook}, false},
+		"a webhook after a validation":    {[]project.Policy{validation, webhook}, true},
+	} {
+		if got := policy.WarnInbound(test.chain)[len(test.chain)-1]; (got != "") != test.want {
+			t.Errorf("WarnInbound(%s) = %q, want a warning: %t", name, got, test.want)
+		}
+	}
+}

@@ -18,7 +18,8 @@ func pages() map[string]string {
 		setStatusType: "policies.md#the-status-of-responses", sizeLimitType: "policies.md#the-size-of-requests",
 		ipRestrictionType: "policies.md#addresses-of-clients", authorizeType: "policies.md#authorization-by-an-expression",
 		basicAuthType: "policies.md#names-and-passwords",
-		quotaType:     "quotas.md", requestValidationType: "descriptions.md#requests",
+		webhookType:   "policies.md#signatures-of-webhooks", abuseType: "policies.md#callers-that-fail",
+		quotaType: "quotas.md", requestValidationType: "descriptions.md#requests",
 		responseValidationType: "descriptions.md#responses",
 	}
 	for _, name := range []string{apiKeyType, mtlsType, rateLimitType, queryParamType} {

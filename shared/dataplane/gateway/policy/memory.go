@@ -126,3 +126,10 @@ func (e *expiring[V]) put(key fingerprint, value V, now, end time.Time) {
 	}
 	bounded.Put(e.entries, key, expiringEntry[V]{value, end}, e.max)
 }
+
+// remove removes an entry. Its caller does not hold mu.
+func (e *expiring[V]) remove(key fingerprint) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.entries, key)
+}

@@ -119,6 +119,12 @@ func builtins() map[string]kind {
 			direction: Inbound, module: RuntimeModule, defaults: defaultBasicAuthOptions(), implements: basicAuthImplements,
 			credentialHeader: basicAuthHeader, provision: newBasicAuth,
 		},
+		webhookType: {
+			direction: Inbound, module: RuntimeModule, defaults: defaultWebhookOptions(), provision: newWebhook,
+		},
+		abuseType: {
+			direction: Inbound, module: RuntimeModule, defaults: abuseOptions{}, provision: newAbuse,
+		},
 		mtlsType: {
 			direction: Inbound, module: RuntimeModule, defaults: mtlsOptions{}, implements: mtlsImplements, provision: newMTLS,
 		},
@@ -211,6 +217,9 @@ func WarnInbound(all []project.Policy) map[int]string {
 			warnings[i] = fmt.Sprintf("This limits by user, and no policy before it says who the user is: each client's "+
 				"address counts instead. Put a policy before it that does (%s), or limit by ip.",
 				strings.Join(identifyingTypes(), ", "))
+		}
+		if text := warnCallers(all[:i], p, identified); text != "" {
+			warnings[i] = text
 		}
 		if p.Type == quotaType && !identified {
 			warnings[i] = fmt.Sprintf("This counts for customers, and no policy before it says who the user is: each request "+
