@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatewright/gatewright/shared/format/project"
 	"github.com/gatewright/gatewright/shared/testing/deadline"
 )
 
@@ -215,5 +216,32 @@ func TestUnsignedWebhooksReadNoBody(t *testing.T) {
 	if text := body(t, response); response.StatusCode != http.StatusOK || text != "Hello, World!" {
 		t.Errorf("POST /x with a signature: status = %d, the upstream got %q, want 200 and the body",
 			response.StatusCode, text)
+	}
+}
+
+// TestToolsCountOnceInFlight checks that a call of an MCP tool counts once if the server and the route have the policy,
+// that the route's own policy counts it, and that each call ends.
+func TestToolsCountOnceInFlight(t *testing.T) {
+	server := `"post":{"operationId":"%s","responses":{"200":{"description":"It"}},"x-gateway-route":{
+		"policies":{"inbound":[%s]},"handler":{"export":"mcpServerHandler","module":"$import(@gatewright/runtime)",
+		"options":{"operations":[{"file":"config/routes.oas.json","id":"look"}]}}}}`
+	h := newFixture(t, built(t, project.Files{
+		"config/routes.oas.json": []byte(`{"openapi":"3.1.0","info":{"title":"Shop","version":"1"},"paths":{
+			"/both":{` + fmt.Sprintf(server, "both", `"busy"`) + `},"/open":{` + fmt.Sprintf(server, "open", "") + `},
+			"/look":{"get":{"operationId":"look","responses":{"200":{"description":"It"}},"x-gateway-route":{
+				"policies":{"inbound":["busy"]},"handler":{"export":"urlForwardHandler",
+				"module":"$import(@gatewright/runtime)","options":{"baseUrl":"` + serve(t, headers).URL + `"}}}}}}}`),
+		"config/policies.json": []byte(
+			`{"policies":[{"name":"busy","policyType":"abuse-inbound","options":{"by":"ip","maxConcurrent":1}}]}`),
+	}))
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look","arguments":{}}}`
+	for _, path := range []string{"/both", "/both", "/open", "/open", "/both"} {
+		response := h.do(t, "POST", path, header("Content-Type", "application/json"),
+			header("Accept", "application/json, text/event-stream"), func(r *http.Request) {
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(call)), int64(len(call))
+			})
+		if text := body(t, response); response.StatusCode != http.StatusOK || strings.Contains(text, `"isError":true`) {
+			t.Errorf("POST %s: status = %d, body = %s, want the result of the tool", path, response.StatusCode, text)
+		}
 	}
 }
