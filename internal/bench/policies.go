@@ -26,6 +26,7 @@ func policies() []scenario {
 }
 
 func comparePolicies(ctx context.Context, m *measurement) error {
+	const permission = "user.sub != '' && request.path.startsWith('/a')"
 	upstream := m.Serve()
 	product, err := m.Run(ctx, "product")
 	if err != nil {
@@ -39,14 +40,14 @@ func comparePolicies(ctx context.Context, m *measurement) error {
 	}{
 		{"/plain", "the route with a key", nil, nil, 0},
 		{"/when", "and a policy whose `when` is false: `request.method != 'GET'`", []string{"skipped"}, nil, maxConditional},
-		{"/authorize", "and `authorize-inbound`: `user.sub != '' && request.path.startsWith('/a')`", []string{"allowed"}, nil, 0},
+		{"/authorize", "and `authorize-inbound`: `" + permission + "`", []string{"allowed"}, nil, 0},
 		{"/headers", "and two policies that set two headers and remove one", []string{"set"}, []string{"remove"}, maxHeaders},
 	}
 	project := fixture.Project{Policies: []fixture.Policy{
 		fixture.Key(),
 		{Name: "skipped", Type: "set-headers-inbound", Options: headerOptions(), When: "request.method != 'GET'"},
 		{Name: "allowed", Type: "authorize-inbound", Options: fixture.Options{
-			"expression": "user.sub != '' && request.path.startsWith('/a')",
+			"expression": permission,
 		}},
 		{Name: "set", Type: "set-headers-inbound", Options: headerOptions()},
 		{Name: "remove", Type: "remove-headers-outbound", Options: fixture.Options{"headers": []string{"X-Powered-By"}}},
