@@ -194,7 +194,7 @@ func graphQLOptions() []namedOptions {
 func TestOptionErrorsSayWhatToDo(t *testing.T) {
 	var out strings.Builder
 	for _, test := range slices.Concat(handlerOptions(), policyOptions(), transformOptions(), callerOptions(),
-		graphQLOptions(), []namedOptions{{"moon-phase-inbound", `{}`}, {"set-header-inbound", `{}`}}) {
+		graphQLOptions(), tokenOptions(), []namedOptions{{"moon-phase-inbound", `{}`}, {"set-header-inbound", `{}`}}) {
 		c := project.Component{
 			Export: test.name, Module: "$import(@gatewright/runtime)",
 			Options: json.RawMessage(test.options),

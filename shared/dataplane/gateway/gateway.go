@@ -26,6 +26,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/base/telemetry"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/handler"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/jwt"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/policy"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
 	"github.com/gatewright/gatewright/shared/format/environment"
@@ -98,6 +99,8 @@ type Gateway struct {
 	upgrades upgrades
 	// documents caches parsed GraphQL documents for all sites.
 	documents *graphql.Cache
+	// tokens caches verified tokens and the keys of their issuers for all sites.
+	tokens *jwt.Cache
 	// responseMemory bounds the memory for validated responses of all sites.
 	responseMemory *semaphore.Weighted
 	// checkSlots bounds the bodies of all sites that are validated at the same time.
@@ -128,7 +131,7 @@ func New(c Config) *Gateway {
 	return &Gateway{
 		config: c, sites: sites{byDigest: make(map[string]*cachedSite), now: c.Now},
 		documents: graphql.NewCache(), responseMemory: semaphore.NewWeighted(validatedResponseBytes),
-		checkSlots: policy.NewCheckSlots(), memory: policy.NewMemory(c.Now),
+		checkSlots: policy.NewCheckSlots(), memory: policy.NewMemory(c.Now), tokens: jwt.NewCache(),
 	}
 }
 
@@ -140,6 +143,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 			Keys: g.config.Keys, Allowances: g.config.Allowances, ClientVerifier: g.config.ClientVerifier,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
 			Documents: g.documents, Operations: g.config.Operations, ResponseMemory: g.responseMemory,
+			Tokens: g.tokens, Upstream: g.config.Upstream.Account(a.Identity.AccountID).WithTimeout(jwt.FetchTimeout),
 			CheckSlots: g.checkSlots, Memory: g.memory, Log: g.config.Log, Metrics: g.config.Telemetry.Metrics,
 			Now: g.config.Now,
 		},

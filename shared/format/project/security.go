@@ -3,6 +3,7 @@ package project
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -19,6 +20,10 @@ type SecurityScheme struct {
 	In, Name string
 	// HTTPScheme is the scheme of the type http, in lower case, such as bearer. BearerFormat is its format, such as JWT.
 	HTTPScheme, BearerFormat string
+	// OpenIDConnectURL is the address of the configuration of the type openIdConnect.
+	OpenIDConnectURL string
+	// OAuthURLs are the addresses of the flows of the type oauth2, separated by spaces.
+	OAuthURLs string
 	// Policy is the name of the policy that implements the scheme, "" if the document names none. hasInvalidPolicy is set
 	// if it names a policy that is not valid, which is reported at the scheme.
 	Policy           string
@@ -45,6 +50,53 @@ func (s SecurityScheme) Description() string {
 	default:
 		return "of an unknown type"
 	}
+}
+
+// discoveryPath is the end of the address of an OpenID Connect configuration. The issuer is the part before it.
+const discoveryPath = "/.well-known/openid-configuration"
+
+// Issuer returns the issuer of an OpenID Connect scheme, without a slash at its end. It returns "" for other schemes, and
+// for an address that does not name an issuer.
+func (s SecurityScheme) Issuer() string {
+	issuer, isConfiguration := strings.CutSuffix(s.OpenIDConnectURL, discoveryPath)
+	if s.Type != "openIdConnect" || !isConfiguration || OriginOf(issuer) == "" {
+		return ""
+	}
+	return issuer
+}
+
+// OAuthOrigins returns the origins of the flows of an OAuth 2 scheme.
+func (s SecurityScheme) OAuthOrigins() (out []string) {
+	for _, address := range strings.Fields(s.OAuthURLs) {
+		if origin := OriginOf(address); origin != "" {
+			out = append(out, origin)
+		}
+	}
+	return out
+}
+
+// OriginOf returns the scheme and the host of an address, in lower case, and "" for a text that is not an address.
+func OriginOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return ""
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Host)
+}
+
+// oauthURLs returns the addresses of the flows of an OAuth 2 scheme, separated by spaces, in the order of their names.
+func oauthURLs(scheme map[string]any) string {
+	var out []string
+	flows, _ := scheme["flows"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(flows)) {
+		flow, _ := flows[name].(map[string]any)
+		for _, member := range []string{"authorizationUrl", "tokenUrl"} {
+			if address, ok := flow[member].(string); ok {
+				out = append(out, strings.Fields(address)...)
+			}
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // security contains the security schemes and the security requirements of one document.
@@ -74,9 +126,11 @@ func (c *compiler) readSecurity(doc *document) *security {
 		for member, field := range map[string]*string{
 			"type": &scheme.Type, "in": &scheme.In, "name": &scheme.Name,
 			"scheme": &scheme.HTTPScheme, "bearerFormat": &scheme.BearerFormat,
+			"openIdConnectUrl": &scheme.OpenIDConnectURL,
 		} {
 			*field, _ = object[member].(string)
 		}
+		scheme.OAuthURLs = oauthURLs(object)
 		scheme.HTTPScheme = strings.ToLower(scheme.HTTPScheme)
 		var valid bool
 		scheme.Policy, valid = c.schemePolicy(found.doc.file, found.at, object)

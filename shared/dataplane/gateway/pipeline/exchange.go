@@ -134,12 +134,15 @@ func (e *Exchange) Decision(policy any) (applies, decided bool) {
 // field is a header field of the response.
 type field struct{ name, value string }
 
-// User is the sender of a request: the consumer of an API key, or the owner of a client certificate (contract 4.5).
+// User is the sender of a request: the consumer of an API key, the owner of a client certificate (contract 4.5), or the
+// subject of a token.
 type User struct {
-	// Sub is the consumer's name, or the certificate's subject.
+	// Sub is the consumer's name, or the subject of the certificate or the token.
 	Sub string
-	// Data is a JSON object with the consumer's metadata or the certificate's properties, or nil.
+	// Data is a JSON object with the consumer's metadata, the certificate's properties or the token's claims, or nil.
 	Data json.RawMessage
+	// Scopes are the scopes of the user's token.
+	Scopes []string
 }
 
 // Inner returns a new exchange on behalf of the client of e, for a request that starts inside the process. It has the

@@ -113,6 +113,7 @@ func descriptions() map[string]description {
 	maps.Copy(all, trafficDescriptions())
 	maps.Copy(all, graphQLDescriptions())
 	maps.Copy(all, callerDescriptions())
+	maps.Copy(all, jwtDescriptions())
 	return all
 }
 

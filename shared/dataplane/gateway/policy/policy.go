@@ -7,10 +7,12 @@
 // CORS policies are not in this package: package gateway applies them.
 //
 // Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
-// client certificates. when.go runs policies on a condition. headers.go and query.go change messages, and protect.go refuses requests by their size or by the
-// client's address. security.go compares the policies of a route with the security schemes of its
-// OpenAPI document. quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated
-// request is counted once) and amount.go (units that a response reports). Interfaces to the installation
+// client certificates. jwt.go checks tokens with package jwt, and jwtscopes.go their scopes.
+// basicauth.go checks passwords, webhook.go signatures, and abuse.go blocks callers that fail too often. when.go runs policies on a
+// condition, and authorize.go refuses requests by an expression. headers.go and query.go change messages, and protect.go
+// refuses requests by their size or by the client's address. security.go compares the policies of a route with the
+// security schemes of its OpenAPI document. quota.go enforces the quotas of customers' subscriptions, with reservations.go
+// (a repeated request is counted once) and amount.go (units that a response reports). Interfaces to the installation
 // are declared where they are used: Keys, Allowances, Clients, SubscriptionReader, Quotas and Operations.
 //
 // The policies for GraphQL routes begin in graphql.go, which reads requests for all of
@@ -22,6 +24,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +32,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gatewright/gatewright/shared/base/spelling"
+	"github.com/gatewright/gatewright/shared/dataplane/gateway/jwt"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
 	"github.com/gatewright/gatewright/shared/format/graphql"
 	"github.com/gatewright/gatewright/shared/format/project"
@@ -63,6 +67,10 @@ type Setup struct {
 	CheckSlots *semaphore.Weighted
 	// Memory has what policies remember about callers. With nil, each policy remembers for itself.
 	Memory *Memory
+	// Tokens caches verified tokens and the keys of their issuers; nil caches nothing.
+	Tokens *jwt.Cache
+	// Upstream fetches the keys of issuers. It dials only addresses that the installation allows.
+	Upstream http.RoundTripper
 	// Log receives the warnings of policies. One of them is the line for a request that quota-inbound could
 	// not count. If Metrics is set, that line is also a metric, with the time of Now.
 	Log     *slog.Logger
@@ -110,7 +118,7 @@ type kind struct {
 
 // builtins returns all policies by their policyType.
 func builtins() map[string]kind {
-	return map[string]kind{
+	all := map[string]kind{
 		apiKeyType: {
 			direction: Inbound, module: RuntimeModule, defaults: defaultAPIKeyOptions(), implements: apiKeyImplements,
 			credentialHeader: apiKeyHeader, provision: newAPIKey,
@@ -188,6 +196,8 @@ func builtins() map[string]kind {
 			provision: newResponseValidation,
 		},
 	}
+	maps.Copy(all, jwtBuiltins())
+	return all
 }
 
 // unknownType returns the message about a type that does not exist.
@@ -213,6 +223,9 @@ func WarnInbound(all []project.Policy) map[int]string {
 	kinds, warnings, identified := builtins(), map[int]string{}, false
 	for i, p := range all {
 		identified = identified || kinds[p.Type].implements != nil
+		if text := warnJWT(p, all[:i]); text != "" {
+			warnings[i] = text
+		}
 		if p.Type == rateLimitType && !identified && limitsUsers(p.Handler.Options) {
 			warnings[i] = fmt.Sprintf("This limits by user, and no policy before it says who the user is: each client's "+
 				"address counts instead. Put a policy before it that does (%s), or limit by ip.",

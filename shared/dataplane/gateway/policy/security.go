@@ -11,7 +11,7 @@ import (
 // Unprotected returns "" if the inbound policies of a route implement a security scheme of an OpenAPI document:
 // together, they refuse every request that does not satisfy the scheme. Otherwise it returns why they do not, or what
 // to do, as the end of a sentence. inbound has the policies in their order of execution. scopes are the scopes that
-// the operation requires. No policy checks scopes.
+// the operation requires.
 func Unprotected(scheme project.SecurityScheme, scopes []string, inbound []project.Policy) string {
 	kinds := builtins()
 	for i, p := range inbound {
@@ -20,10 +20,16 @@ func Unprotected(scheme project.SecurityScheme, scopes []string, inbound []proje
 			p.Name != scheme.Policy && !k.implements(scheme, p, inbound[:i]) {
 			continue
 		}
-		if len(scopes) > 0 {
+		missing := uncheckedScopes(scopes, p, inbound[i+1:])
+		switch {
+		case len(missing) == 0:
+			return ""
+		case p.Type == jwtType:
+			return fmt.Sprintf("because no policy checks the scopes %s: add a policy of the type %s after the policy %q",
+				strings.Join(missing, ", "), jwtScopesType, p.Name)
+		default:
 			return fmt.Sprintf("because the policy %q checks no scopes", p.Name)
 		}
-		return ""
 	}
 	return schemeAdvice(scheme)
 }
@@ -42,6 +48,9 @@ func admitsAnonymous(p project.Policy) bool {
 	case basicAuthType:
 		o := defaultBasicAuthOptions()
 		return len(options.Read(p.Handler.Options, &o)) > 0 || o.AllowUnauthenticated
+	case jwtType:
+		o := defaultJWTOptions()
+		return len(options.Read(p.Handler.Options, &o)) > 0 || o.Optional
 	default:
 		return true
 	}
@@ -61,6 +70,10 @@ func schemeAdvice(scheme project.SecurityScheme) string {
 		return fmt.Sprintf("so add one of the type %s"+anonymous, apiKeyType)
 	case scheme.Type == "http" && scheme.HTTPScheme == "basic":
 		return fmt.Sprintf("so add one of the type %s"+anonymous, basicAuthType)
+	case scheme.Type == "http" && scheme.HTTPScheme == "bearer" && strings.EqualFold(scheme.BearerFormat, "JWT"):
+		return fmt.Sprintf("so add one of the type %s"+anonymous, jwtType)
+	case scheme.Type == "openIdConnect" && scheme.Issuer() != "":
+		return fmt.Sprintf("so add one of the type %s with the issuer %s"+anonymous, jwtType, scheme.Issuer())
 	case scheme.Type == "mutualTLS":
 		return fmt.Sprintf("so add one of the type %s"+anonymous, mtlsType)
 	case scheme.Policy != "":
