@@ -5,8 +5,9 @@
 // none.
 //
 // Read scaffold.go first, then describe.go, which adds routes to descriptions. text.go reads descriptions, and
-// indent.go indents them. swagger.go and the files whose names begin with swagger convert Swagger 2.0. servers.go chooses the servers to which
-// routes forward, security.go maps security schemes to policies, and pathitems.go writes out references between paths, and files.go copies the files of references. The
+// indent.go indents them. swagger.go and the files whose names begin with swagger convert Swagger 2.0. servers.go
+// chooses the servers to which routes forward. security.go maps security schemes to policies, and tokens.go those for
+// JSON Web Tokens. pathitems.go writes out references between paths, and files.go copies the files of references. The
 // files of the template are in the folder template.
 package scaffold
 

@@ -23,6 +23,11 @@ type schemeSecurity struct {
 	// schemes share one. used has the names of the policies that operations need.
 	policies map[string]jsontext.Value
 	used     map[string]bool
+	// schemes has the names of all security schemes, and tokens the schemes for JSON Web Tokens.
+	schemes map[string]bool
+	tokens  map[string]*tokenScheme
+	// scopePolicies has the names of the policies that check scopes, by their schemes and options.
+	scopePolicies map[string]string
 	// required are the requirements that apply to operations without requirements of their own.
 	required requirements
 	// renamed are the security schemes whose x-gateway-policy was changed or removed.
@@ -48,10 +53,16 @@ type requirements struct {
 
 // readSchemeSecurity returns the security of a description.
 func readSchemeSecurity(t *targets) *schemeSecurity {
-	s := &schemeSecurity{policies: map[string]jsontext.Value{}, used: map[string]bool{}}
+	s := &schemeSecurity{
+		policies: map[string]jsontext.Value{}, used: map[string]bool{}, schemes: map[string]bool{},
+		tokens: map[string]*tokenScheme{}, scopePolicies: map[string]string{},
+	}
 	schemes, _ := readMembers(t.value("/components/securitySchemes")) // none if there is no such object
 	for _, m := range schemes {
-		if policy := policyOf(m); policy != nil {
+		s.schemes[m.name] = true
+		if token := tokenSchemeOf(m); token != nil {
+			s.tokens[m.name], s.policies[m.name] = token, token.policy(m.name)
+		} else if policy := policyOf(m); policy != nil {
 			s.policies[m.name] = policy
 		}
 	}
@@ -105,14 +116,12 @@ func policyOf(scheme member) jsontext.Value {
 	default:
 		return nil
 	}
-	return jsontext.Value(fmt.Sprintf(
-		`{"name":%s,"policyType":%q,"handler":{"export":%q,"module":"$import(@gatewright/runtime)","options":%s}}`,
-		quote(scheme.name), policyType, export, options))
+	return policyText(scheme.name, policyType, export, options)
 }
 
 // inbound returns the inbound policies that the route of an operation has to list, and records whether policies protect
-// the operation. It returns nil if the operation has only one alternative of requirements, because the build adds the
-// policies of this alternative. title is the method and path of the operation.
+// the operation. It returns none if the operation has only one alternative of requirements, because the build adds the
+// policies of this alternative, except those that check scopes. title is the method and path of the operation.
 func (s *schemeSecurity) inbound(operation []member, title string) []string {
 	r := s.requirementsOf(operation)
 	switch {
@@ -127,7 +136,8 @@ func (s *schemeSecurity) inbound(operation []member, title string) []string {
 		s.used[name] = true
 	}
 	if r.isSingle {
-		return nil
+		// The build does not add the policies that check scopes.
+		return slices.DeleteFunc(slices.Clone(r.policies), func(name string) bool { return s.schemes[name] })
 	}
 	return r.policies
 }
@@ -146,14 +156,19 @@ func (s *schemeSecurity) validation() string {
 	return s.validationPolicy
 }
 
-// implemented returns the names of an alternative's schemes, in their order, if there is a policy for each of them, and
-// nil otherwise. No policy checks scopes.
+// implemented returns the names of the policies for an alternative's schemes, in their order, if there is a policy for
+// each of them, and nil otherwise. The policy that checks scopes follows the policy of its scheme. Only the scopes of tokens
+// can be checked.
 func (s *schemeSecurity) implemented(schemes []member) (names []string) {
 	for _, m := range schemes {
-		if s.policies[m.name] == nil || len(readElements(m.value)) > 0 {
+		scopes := readElements(m.value)
+		if s.policies[m.name] == nil || len(scopes) > 0 && s.tokens[m.name] == nil {
 			return nil
 		}
 		names = append(names, m.name)
+		if len(scopes) > 0 {
+			names = append(names, s.scopesPolicy(m.name, scopes))
+		}
 	}
 	return names
 }
@@ -246,6 +261,11 @@ func (s *schemeSecurity) notes(added int) (out []string) {
 	if len(s.unprotected) > 0 {
 		out = append(out, fmt.Sprintf("no policy protects %s, although the description requires authentication: add a "+
 			"policy, and name it in x-gateway-policy of the security scheme", nameOperations(s.unprotected)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.tokens)) {
+		if s.used[name] {
+			out = append(out, s.tokens[name].note(name))
+		}
 	}
 	if len(s.renamed) > 0 {
 		out = append(out, "x-gateway-policy of the description is replaced, or removed, because the new project has its own "+

@@ -13,7 +13,8 @@ import (
 	"github.com/gatewright/gatewright/client/validate"
 )
 
-// securedDescription returns a description with the security schemes key, token, login and certificate. global has the
+// securedDescription returns a description with the security schemes key, token, login, session, OpenID and
+// certificate. global has the
 // security requirements of the description, and required those of its GET operations by path. "" leaves the member
 // security out.
 func securedDescription(global string, required map[string]string) string {
@@ -29,9 +30,13 @@ func securedDescription(global string, required map[string]string) string {
 		"openapi": "3.1.0", "info": map[string]any{"title": "Secured", "version": "1"}, "paths": paths,
 		"servers": []any{map[string]any{"url": "https://upstream.example.com"}},
 		"components": map[string]any{"securitySchemes": map[string]any{
-			"key":         map[string]any{"type": "apiKey", "in": "header", "name": "X-Key"},
-			"token":       map[string]any{"type": "http", "scheme": "Bearer"},
-			"login":       map[string]any{"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+			"key":     map[string]any{"type": "apiKey", "in": "header", "name": "X-Key"},
+			"token":   map[string]any{"type": "http", "scheme": "Bearer"},
+			"login":   map[string]any{"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+			"session": map[string]any{"type": "apiKey", "in": "cookie", "name": "session"},
+			"OpenID": map[string]any{
+				"type": "openIdConnect", "openIdConnectUrl": "https://login.example.com/.well-known/openid-configuration",
+			},
 			"certificate": map[string]any{"type": "mutualTLS"},
 		}},
 	}
@@ -48,7 +53,7 @@ type securityTest struct {
 	required    map[string]string
 	policies    []string // by name
 	setting     string
-	unprotected []string // pointers of the build's warnings
+	unprotected []string // pointers of the build's warnings, also about variables without a value
 	notes       []string
 }
 
@@ -73,7 +78,7 @@ func securityTests() map[string]securityTest {
 			notes: []string{"everybody may call GET /a: the description requires no authentication there"},
 		},
 		"one of two": {
-			global: `[{"login":[]},{"token":[]}]`, required: map[string]string{"/a": ""}, policies: []string{"token"},
+			global: `[{"session":[]},{"token":[]}]`, required: map[string]string{"/a": ""}, policies: []string{"token"},
 			setting: "enforced",
 		},
 		"two together": {
@@ -81,11 +86,34 @@ func securityTests() map[string]securityTest {
 			policies: []string{"certificate", "key"}, setting: "enforced",
 		},
 		"no policy for the scheme": {
-			required: map[string]string{"/a": `[{"login":[]}]`, "/b": `[{"key":[]}]`}, policies: []string{"key"},
+			required: map[string]string{"/a": `[{"session":[]}]`, "/b": `[{"key":[]}]`}, policies: []string{"key"},
 			setting: "reported", unprotected: []string{"/paths/~1a/get/security"},
 			notes: []string{
 				"no policy protects GET /a, although the description requires authentication: add a policy, and name it in " +
 					"x-gateway-policy of the security scheme",
+			},
+		},
+		"tokens": {
+			global: `[{"login":[]}]`, required: map[string]string{"/a": ""}, policies: []string{"login"}, setting: "enforced",
+			notes: []string{
+				`the description does not name the issuer of the tokens for "login": set the variables LOGIN_ISSUER (the claim ` +
+					`iss) and LOGIN_AUDIENCE (the claim aud) of each environment`,
+			},
+			unprotected: []string{"/policies/0/handler/options/audience", "/policies/0/handler/options/issuer"},
+		},
+		"OpenID Connect with scopes": {
+			global: `[{"OpenID":["read","write"]}]`, setting: "enforced",
+			required: map[string]string{
+				"/a": "", "/b": `[{"OpenID":["write","read"]}]`, "/c": `[{"OpenID":["list"]}]`, "/d": `[{"OpenID":[]}]`,
+			},
+			unprotected: []string{
+				"/paths/~1a/get", "/paths/~1b/get", "/paths/~1c/get", "/paths/~1d/get", "/policies/0/handler/options/audience",
+			},
+			policies: []string{"OpenID", "OpenID-scopes", "OpenID-scopes-2"},
+			notes: []string{
+				`the policy "OpenID" accepts tokens of https://login.example.com: set the variable OPEN_ID_AUDIENCE (the claim ` +
+					`aud) of each environment, or tokens for other applications are accepted. If iss of the tokens ends with a ` +
+					`slash, add it to the option issuer`,
 			},
 		},
 		"scopes": {
@@ -219,7 +247,7 @@ func TestManyUnprotectedOperationsAreCounted(t *testing.T) {
 	t.Parallel()
 	required := map[string]string{}
 	for _, letter := range "abcdefghijklmn" {
-		required["/"+string(letter)] = `[{"login":[]}]`
+		required["/"+string(letter)] = `[{"session":[]}]`
 	}
 	routes, err := scaffold.AddRoutes([]byte(securedDescription("", required)), scaffold.Options{})
 	if err != nil {

@@ -245,6 +245,7 @@ func tokenOptions() []namedOptions {
 			"open-id-jwt-auth-inbound",
 			`{"issuer":"https://login.example.com","subject":"","requiredScopes":["a","b c","\"",""],"clockSkewSeconds":601}`,
 		},
+		{"open-id-jwt-auth-inbound", `{"issuer":"https://login.example.com","claims":{},"requiredScopes":[]}`},
 		{"jwt-scopes-inbound", `{"scopes":["read","a:b"]}`},
 		{"jwt-scopes-inbound", `{}`},
 		{"jwt-scopes-inbound", `{"scopes":[]}`},

@@ -106,6 +106,9 @@ func (co *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifa
 	c.warnShadowedPatterns()
 	c.warnUnused()
 	c.warnInbound()
+	for i := range c.artifact.Routes {
+		c.artifact.Routes[i].file = "" // not before warnInbound, which uses it
+	}
 	if c.settings.preservePaths {
 		c.artifact.PathNormalization = PreservePaths
 		c.warnReachable()
@@ -230,9 +233,6 @@ func (c *compiler) readRoutes() {
 	c.warnUncheckedPatterns()
 	c.checkUses()
 	c.reportIneffective()
-	for i := range c.artifact.Routes {
-		c.artifact.Routes[i].file = ""
-	}
 	c.warnUnreadDescriptions()
 	c.forget()
 }

@@ -82,6 +82,13 @@ func (o *jwtOptions) config() (jwt.Config, []project.Problem) {
 	if c.Claims, more = readClaimValues(o.Claims); len(more) > 0 {
 		problems = append(problems, more...)
 	}
+	// A list or an object is empty if the variables in it are not set. Then it must not let everybody through.
+	if o.RequiredScopes != nil && len(o.RequiredScopes) == 0 {
+		problems = append(problems, options.Problem("/requiredScopes", "Add a scope, or remove the option."))
+	}
+	if o.Claims != nil && len(o.Claims) == 0 {
+		problems = append(problems, options.Problem("/claims", "Add a claim, or remove the option."))
+	}
 	if o.Subject == "" {
 		problems = append(problems, options.Problem("/subject", "Write the name of a claim, such as sub."))
 	}

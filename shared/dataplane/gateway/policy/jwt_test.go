@@ -20,7 +20,6 @@ func tokenPolicy(policyType, options string) project.Policy {
 func TestTokensImplementSchemes(t *testing.T) {
 	t.Parallel()
 	jwt := func(options string) project.Policy { return tokenPolicy("open-id-jwt-auth-inbound", options) }
-	scopes := func(options string) project.Policy { return tokenPolicy("jwt-scopes-inbound", options) }
 	const issuer = `"issuer":"https://login.example.com/"`
 	strict := jwt(`{` + issuer + `}`)
 	bearer := project.SecurityScheme{Type: "http", HTTPScheme: "bearer", BearerFormat: "jwt"}
@@ -30,69 +29,48 @@ func TestTokensImplementSchemes(t *testing.T) {
 	oauth := project.SecurityScheme{
 		Type: "oauth2", OAuthURLs: "https://other.example.com/token https://LOGIN.example.com/authorize",
 	}
+	http := func(scheme, format string) project.SecurityScheme {
+		return project.SecurityScheme{Type: "http", HTTPScheme: scheme, BearerFormat: format}
+	}
 	for name, test := range map[string]struct {
 		scheme  project.SecurityScheme
-		scopes  []string
 		inbound []project.Policy
 		want    bool
 	}{
-		"bearer": {bearer, nil, []project.Policy{strict}, true},
-		"bearer of any format": {
-			project.SecurityScheme{Type: "http", HTTPScheme: "bearer"}, nil, []project.Policy{strict}, true,
-		},
-		"bearer of another": {
-			project.SecurityScheme{Type: "http", HTTPScheme: "bearer", BearerFormat: "opaque"}, nil,
-			[]project.Policy{strict}, false,
-		},
-		"basic": {
-			project.SecurityScheme{Type: "http", HTTPScheme: "basic"}, nil, []project.Policy{strict}, false,
-		},
+		"bearer":               {bearer, []project.Policy{strict}, true},
+		"bearer of any format": {http("bearer", ""), []project.Policy{strict}, true},
+		"bearer of another":    {http("bearer", "opaque"), []project.Policy{strict}, false},
+		"basic":                {http("basic", ""), []project.Policy{strict}, false},
 		"optional": {
-			bearer, nil, []project.Policy{jwt(`{` + issuer + `,"optional":true}`)}, false,
+			bearer, []project.Policy{jwt(`{` + issuer + `,"optional":true}`)}, false,
 		},
 		"optional by a variable": {
-			bearer, nil, []project.Policy{jwt(`{` + issuer + `,"optional":"true"}`)}, false,
+			bearer, []project.Policy{jwt(`{` + issuer + `,"optional":"true"}`)}, false,
 		},
-		"unknown options": {bearer, nil, []project.Policy{jwt(`{` + issuer + `,"x":1}`)}, false},
+		"unknown options": {bearer, []project.Policy{jwt(`{` + issuer + `,"x":1}`)}, false},
 		"an API key": {
-			project.SecurityScheme{Type: "apiKey", In: "header", Name: "Authorization"}, nil, []project.Policy{strict}, false,
+			project.SecurityScheme{Type: "apiKey", In: "header", Name: "Authorization"}, []project.Policy{strict}, false,
 		},
-		"OpenID Connect":         {openID, nil, []project.Policy{strict}, true},
-		"OpenID Connect, secret": {openID, nil, []project.Policy{jwt(`{"secret":"s"}`)}, false},
+		"OpenID Connect":         {openID, []project.Policy{strict}, true},
+		"OpenID Connect, secret": {openID, []project.Policy{jwt(`{"secret":"s"}`)}, false},
 		"another issuer": {
-			openID, nil, []project.Policy{jwt(`{"issuer":"https://login.example.org"}`)}, false,
+			openID, []project.Policy{jwt(`{"issuer":"https://login.example.org"}`)}, false,
 		},
 		"a longer issuer": {
-			openID, nil, []project.Policy{jwt(`{"issuer":"https://login.example.com/a"}`)}, false,
+			openID, []project.Policy{jwt(`{"issuer":"https://login.example.com/a"}`)}, false,
 		},
-		"OAuth": {oauth, nil, []project.Policy{strict}, true},
+		"OAuth": {oauth, []project.Policy{strict}, true},
 		"OAuth of another": {
-			oauth, nil, []project.Policy{jwt(`{"issuer":"https://login.example.org"}`)}, false,
+			oauth, []project.Policy{jwt(`{"issuer":"https://login.example.org"}`)}, false,
 		},
 		"OAuth without addresses": {
-			project.SecurityScheme{Type: "oauth2"}, nil, []project.Policy{strict}, false,
+			project.SecurityScheme{Type: "oauth2"}, []project.Policy{strict}, false,
 		},
 		"OAuth, no issuer": {
-			oauth, nil, []project.Policy{jwt(`{"jwkUrl":"https://login.example.com/keys"}`)}, false,
-		},
-		"scopes by no policy": {oauth, []string{"read"}, []project.Policy{strict}, false},
-		"scopes by an option": {
-			oauth, []string{"read"}, []project.Policy{jwt(`{` + issuer + `,"requiredScopes":["read"]}`)}, true,
-		},
-		"scopes by a policy": {
-			openID, []string{"a", "b"}, []project.Policy{strict, scopes(`{"scopes":["a"]}`), scopes(`{"scopes":["b"]}`)}, true,
-		},
-		"one of two scopes": {
-			openID, []string{"a", "b"}, []project.Policy{strict, scopes(`{"scopes":["a"]}`)}, false,
-		},
-		"scopes before the token": {
-			openID, []string{"a"}, []project.Policy{scopes(`{"scopes":["a"]}`), strict}, false,
-		},
-		"scopes with an error": {
-			openID, []string{"a"}, []project.Policy{strict, scopes(`{"scopes":["a"],"x":1}`)}, false,
+			oauth, []project.Policy{jwt(`{"jwkUrl":"https://login.example.com/keys"}`)}, false,
 		},
 	} {
-		if got := policy.Unprotected(test.scheme, test.scopes, test.inbound); (got == "") != test.want {
+		if got := policy.Unprotected(test.scheme, nil, test.inbound); (got == "") != test.want {
 			t.Errorf("%s: Unprotected() = %q, want none: %t", name, got, test.want)
 		}
 	}
@@ -101,6 +79,35 @@ func TestTokensImplementSchemes(t *testing.T) {
 	} {
 		if got := policy.Unprotected(scheme, nil, nil); !strings.Contains(got, want) {
 			t.Errorf("Unprotected(%+v) = %q, want %q in it", scheme, got, want)
+		}
+	}
+}
+
+// TestTokensImplementScopes checks which policies check the scopes of an operation.
+func TestTokensImplementScopes(t *testing.T) {
+	t.Parallel()
+	scopes := func(options string) project.Policy { return tokenPolicy("jwt-scopes-inbound", options) }
+	strict := tokenPolicy("open-id-jwt-auth-inbound", `{"secret":"s"}`)
+	bearer := project.SecurityScheme{Type: "http", HTTPScheme: "bearer", BearerFormat: "JWT"}
+	for name, test := range map[string]struct {
+		scopes  []string
+		inbound []project.Policy
+		want    bool
+	}{
+		"no policy": {[]string{"a"}, []project.Policy{strict}, false},
+		"an option": {
+			[]string{"a"},
+			[]project.Policy{tokenPolicy("open-id-jwt-auth-inbound", `{"secret":"s","requiredScopes":["a"]}`)}, true,
+		},
+		"two policies": {
+			[]string{"a", "b"}, []project.Policy{strict, scopes(`{"scopes":["a"]}`), scopes(`{"scopes":["b"]}`)}, true,
+		},
+		"one of two":       {[]string{"a", "b"}, []project.Policy{strict, scopes(`{"scopes":["a"]}`)}, false},
+		"before the token": {[]string{"a"}, []project.Policy{scopes(`{"scopes":["a"]}`), strict}, false},
+		"with an error":    {[]string{"a"}, []project.Policy{strict, scopes(`{"scopes":["a"],"x":1}`)}, false},
+	} {
+		if got := policy.Unprotected(bearer, test.scopes, test.inbound); (got == "") != test.want {
+			t.Errorf("%s: Unprotected(%q) = %q, want none: %t", name, test.scopes, got, test.want)
 		}
 	}
 }
