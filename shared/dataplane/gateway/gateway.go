@@ -143,7 +143,7 @@ func (g *Gateway) newSite(a *project.Artifact) *site {
 			Keys: g.config.Keys, Allowances: g.config.Allowances, ClientVerifier: g.config.ClientVerifier,
 			Subscriptions: g.config.Subscriptions, Quotas: g.config.Quotas,
 			Documents: g.documents, Operations: g.config.Operations, ResponseMemory: g.responseMemory,
-			Tokens: g.tokens, Upstream: g.config.Upstream.Account(a.Identity.AccountID).WithTimeout(jwt.FetchTimeout),
+			Tokens: g.tokens, Upstream: g.config.Upstream.Account(a.Identity.AccountID),
 			CheckSlots: g.checkSlots, Memory: g.memory, Log: g.config.Log, Metrics: g.config.Telemetry.Metrics,
 			Now: g.config.Now,
 		},

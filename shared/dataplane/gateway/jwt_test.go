@@ -210,7 +210,7 @@ func TestScopesNeedAToken(t *testing.T) {
 	}
 }
 
-// tokenOptions has options of the policies for tokens.
+// tokenOptions has options of the policies for tokens, and of the policy that asks a service.
 func tokenOptions() []namedOptions {
 	const key = `{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",` +
 		`"y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"`
@@ -246,6 +246,10 @@ func tokenOptions() []namedOptions {
 			`{"issuer":"https://login.example.com","subject":"","requiredScopes":["a","b c","\"",""],"clockSkewSeconds":601}`,
 		},
 		{"open-id-jwt-auth-inbound", `{"issuer":"https://login.example.com","claims":{},"requiredScopes":[]}`},
+		{"auth-request-inbound", `{"url":"https://auth.example.com/check","sendHeaders":[],"copyHeaders":["X-User"]}`},
+		{"auth-request-inbound", `{}`},
+		{"auth-request-inbound", `{"url":"http://auth.example.com","sendHeaders":["a b"],"copyHeaders":["Via","Host"]}`},
+		{"auth-request-inbound", `{"url":"https://auth.example.com","timeoutSeconds":31}`},
 		{"jwt-scopes-inbound", `{"scopes":["read","a:b"]}`},
 		{"jwt-scopes-inbound", `{}`},
 		{"jwt-scopes-inbound", `{"scopes":[]}`},

@@ -31,8 +31,8 @@ const (
 	retryInterval = 5 * time.Second
 )
 
-// FetchTimeout limits a fetch, including the discovery of the address.
-const FetchTimeout = 5 * time.Second
+// fetchTimeout limits a fetch, including the discovery of the address.
+const fetchTimeout = 5 * time.Second
 
 // maxDocumentBytes is the maximum size of a document of an issuer.
 const maxDocumentBytes = 512 << 10
@@ -84,7 +84,7 @@ func (s *source) refetch(ctx context.Context) (*KeySet, error) { return s.fetch(
 
 // fetch fetches the keys, unless the last fetch began less than interval ago. Then it returns the result of that fetch.
 func (s *source) fetch(ctx context.Context, interval time.Duration) (*KeySet, error) {
-	keys, err := s.fetches.Do(ctx, "", FetchTimeout, func(ctx context.Context) (*KeySet, error) {
+	keys, err := s.fetches.Do(ctx, "", fetchTimeout, func(ctx context.Context) (*KeySet, error) {
 		started := s.now()
 		s.mu.Lock()
 		// After a clock was set back, the age of the last fetch is negative.

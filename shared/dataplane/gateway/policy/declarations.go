@@ -114,6 +114,7 @@ func descriptions() map[string]description {
 	maps.Copy(all, graphQLDescriptions())
 	maps.Copy(all, callerDescriptions())
 	maps.Copy(all, jwtDescriptions())
+	maps.Copy(all, authRequestDescriptions())
 	return all
 }
 

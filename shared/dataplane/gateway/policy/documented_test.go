@@ -37,6 +37,7 @@ func pages() map[string]string {
 	} {
 		out[name] = "policies.md#headers"
 	}
+	out[authRequestType] = "policies.md#a-service-that-decides"
 	out[jwtType], out[jwtScopesType] = "policies.md#json-web-tokens", "policies.md#json-web-tokens"
 	return out
 }

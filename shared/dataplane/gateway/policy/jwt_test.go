@@ -97,7 +97,8 @@ func TestTokensImplementScopes(t *testing.T) {
 		"no policy": {[]string{"a"}, []project.Policy{strict}, false},
 		"an option": {
 			[]string{"a"},
-			[]project.Policy{tokenPolicy("open-id-jwt-auth-inbound", `{"secret":"s","requiredScopes":["a"]}`)}, true,
+			[]project.Policy{tokenPolicy("open-id-jwt-auth-inbound", `{"secret":"s","requiredScopes":["a"]}`)},
+			true,
 		},
 		"two policies": {
 			[]string{"a", "b"}, []project.Policy{strict, scopes(`{"scopes":["a"]}`), scopes(`{"scopes":["b"]}`)}, true,
