@@ -173,6 +173,24 @@ func builtins() map[string]kind {
 		ipRestrictionType: {
 			direction: Inbound, module: RuntimeModule, defaults: ipRestrictionOptions{}, provision: newIPRestriction,
 		},
+		requestValidationType: {
+			direction: Inbound, module: RuntimeModule, defaults: defaultRequestValidation(), validates: true,
+			provision: newRequestValidation,
+		},
+		responseValidationType: {
+			direction: Outbound, module: RuntimeModule, defaults: defaultResponseValidation(), validates: true,
+			provision: newResponseValidation,
+		},
+	}
+	maps.Copy(all, graphQLBuiltins())
+	maps.Copy(all, jwtBuiltins())
+	maps.Copy(all, authRequestBuiltins())
+	return all
+}
+
+// graphQLBuiltins returns the policies for GraphQL routes.
+func graphQLBuiltins() map[string]kind {
+	return map[string]kind{
 		complexityType: {
 			direction: Inbound, module: GraphQLModule, defaults: complexityOptions{}, provision: newComplexityLimit,
 		},
@@ -188,18 +206,7 @@ func builtins() map[string]kind {
 			whenProblem:   "Remove this condition: policies of this type count all operations of their routes.",
 			unconditional: true,
 		},
-		requestValidationType: {
-			direction: Inbound, module: RuntimeModule, defaults: defaultRequestValidation(), validates: true,
-			provision: newRequestValidation,
-		},
-		responseValidationType: {
-			direction: Outbound, module: RuntimeModule, defaults: defaultResponseValidation(), validates: true,
-			provision: newResponseValidation,
-		},
 	}
-	maps.Copy(all, jwtBuiltins())
-	maps.Copy(all, authRequestBuiltins())
-	return all
 }
 
 // unknownType returns the message about a type that does not exist.

@@ -29,8 +29,7 @@ func TestUnprotected(t *testing.T) {
 			`{"queryParam":"key","headerName":"`+header+`","headerValue":"`+value+`"}`)
 	}
 	certificates := declaredPolicy("certificates", "mtls-auth-inbound", "")
-	limit := declaredPolicy("limit", "rate-limit-inbound",
-		`{"rateLimitBy":"ip","requestsAllowed":1,"timeWindowMinutes":1}`)
+	limit := declaredPolicy("limit", "request-size-limit-inbound", `{"maxBytes":1}`)
 
 	header := project.SecurityScheme{Type: "apiKey", In: "header", Name: "X-Key"}
 	authorization := project.SecurityScheme{Type: "apiKey", In: "header", Name: "authorization"}
