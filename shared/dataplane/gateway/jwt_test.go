@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatewright/gatewright/shared/dataplane/gateway"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/upstream"
+	"github.com/gatewright/gatewright/shared/format/credential"
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
@@ -210,6 +211,38 @@ func TestScopesNeedAToken(t *testing.T) {
 	}
 }
 
+// TestIntrospectedTokens checks that the policy asks the server once, that later policies see the scopes, and that API keys
+// are not sent to the server.
+func TestIntrospectedTokens(t *testing.T) {
+	var requests atomic.Int64
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		user, password, _ := r.BasicAuth()
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"active": r.FormValue("token") == "opaque" && user == "gateway" && password == "secret",
+			"sub":    "ada", "scope": "read",
+		})
+	}).URL
+	a := artifact(route("GET /x", forward(serve(t, headers).URL), "token", "scopes"))
+	declare(a, "token", "oauth-introspection-inbound",
+		map[string]any{"url": server, "clientId": "gateway", "clientSecret": "secret", "timeoutSeconds": 30})
+	declare(a, "scopes", "jwt-scopes-inbound", map[string]any{"scopes": []string{"read"}})
+	h := newFixture(t, a)
+	for _, tt := range []struct {
+		token    string
+		status   int
+		requests int64
+	}{
+		{"opaque", 200, 1}, {"opaque", 200, 1}, {"other", 401, 2}, {newKey(credential.ConsumerKey), 401, 2},
+	} {
+		response := h.do(t, "GET", "/x", header("Authorization", "Bearer "+tt.token))
+		if n := requests.Load(); response.StatusCode != tt.status || n != tt.requests {
+			t.Errorf("GET /x with %s: status = %d after %d requests to the server, want %d after %d", tt.token,
+				response.StatusCode, n, tt.status, tt.requests)
+		}
+	}
+}
+
 // tokenOptions has options of the policies for tokens, and of the policy that asks a service.
 func tokenOptions() []namedOptions {
 	const key = `{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",` +
@@ -250,6 +283,19 @@ func tokenOptions() []namedOptions {
 		{"auth-request-inbound", `{}`},
 		{"auth-request-inbound", `{"url":"http://auth.example.com","sendHeaders":["a b"],"copyHeaders":["Via","Host"]}`},
 		{"auth-request-inbound", `{"url":"https://auth.example.com","timeoutSeconds":31}`},
+		{
+			"oauth-introspection-inbound",
+			`{"url":"https://login.example.com/introspect","clientId":"a","clientSecret":"b","audience":"shop"}`,
+		},
+		{"oauth-introspection-inbound", `{}`},
+		{
+			"oauth-introspection-inbound",
+			`{"url":"http://login.example.com/","clientId":"a","clientSecret":"b","claims":{},"audience":"","cacheSeconds":61}`,
+		},
+		{
+			"oauth-introspection-inbound",
+			`{"url":"http://login.example.com/","clientId":"a","clientSecret":"b","claims":{},"audience":""}`,
+		},
 		{"jwt-scopes-inbound", `{"scopes":["read","a:b"]}`},
 		{"jwt-scopes-inbound", `{}`},
 		{"jwt-scopes-inbound", `{"scopes":[]}`},

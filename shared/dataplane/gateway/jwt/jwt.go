@@ -6,7 +6,7 @@
 // that dials only addresses that the installation allows.
 //
 // Read this file first, then token.go, which verifies a token. keys.go reads keys, source.go fetches and caches the keys of
-// an issuer, and cache.go stores verified tokens.
+// an issuer, introspect.go asks an issuer about a token, and cache.go stores verified tokens.
 package jwt
 
 import (
@@ -59,6 +59,9 @@ type Config struct {
 	// Client fetches keys. It follows no redirects.
 	Client http.RoundTripper
 	Now    func() time.Time
+	// isIntrospection is set if the claims are those of a response of an Introspector: exp is optional
+	// there, and the server has checked nbf and iat with its own clock.
+	isIntrospection bool
 }
 
 // Verifier verifies tokens. It is safe for concurrent use.

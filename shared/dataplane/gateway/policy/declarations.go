@@ -115,6 +115,7 @@ func descriptions() map[string]description {
 	maps.Copy(all, callerDescriptions())
 	maps.Copy(all, jwtDescriptions())
 	maps.Copy(all, authRequestDescriptions())
+	maps.Copy(all, introspectionDescriptions())
 	return all
 }
 

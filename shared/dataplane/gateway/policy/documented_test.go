@@ -38,6 +38,7 @@ func pages() map[string]string {
 		out[name] = "policies.md#headers"
 	}
 	out[authRequestType] = "policies.md#a-service-that-decides"
+	out[introspectionAuthType] = "policies.md#tokens-that-only-their-server-can-read"
 	out[jwtType], out[jwtScopesType] = "policies.md#json-web-tokens", "policies.md#json-web-tokens"
 	return out
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/jwt"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/options"
 	"github.com/gatewright/gatewright/shared/dataplane/gateway/pipeline"
+	"github.com/gatewright/gatewright/shared/format/credential"
 	"github.com/gatewright/gatewright/shared/format/project"
 )
 
@@ -45,7 +47,9 @@ func defaultJWTOptions() jwtOptions { return jwtOptions{ClockSkewSeconds: 60, Su
 // jwtAuth lets a request through if it has a valid token with the required scopes. If optional is set, it also lets
 // requests without a token through, without a user.
 type jwtAuth struct {
-	verifier *jwt.Verifier
+	verifier interface {
+		Verify(ctx context.Context, token string) (*pipeline.User, error)
+	}
 	scopes   []string
 	optional bool
 }
@@ -74,7 +78,15 @@ func (o *jwtOptions) config() (jwt.Config, []project.Problem) {
 	c := jwt.Config{
 		Issuer: o.Issuer, KeysURL: o.JWKURL, Subject: o.Subject, Skew: time.Duration(o.ClockSkewSeconds) * time.Second,
 	}
-	problems := slices.Concat(o.readKeys(&c), o.readAlgorithms(&c), checkScopes("/requiredScopes", o.RequiredScopes))
+	claims, problems := o.claimsConfig()
+	c.Audiences, c.Claims = claims.Audiences, claims.Claims
+	return c, slices.Concat(o.readKeys(&c), o.readAlgorithms(&c), problems)
+}
+
+// claimsConfig returns the part of the configuration that is about claims.
+func (o *jwtOptions) claimsConfig() (jwt.Config, []project.Problem) {
+	c := jwt.Config{Issuer: o.Issuer, Subject: o.Subject}
+	problems := checkScopes("/requiredScopes", o.RequiredScopes)
 	var more []project.Problem
 	if c.Audiences, more = readAudiences(o.Audience); len(more) > 0 {
 		problems = append(problems, more...)
@@ -225,7 +237,7 @@ func readClaimValues(claims map[string]json.RawMessage) (map[string][]jsontext.V
 const (
 	detailMissing = "This route is for requests with a token. Send it as \"Authorization: Bearer TOKEN\"."
 	detailInvalid = "The token is not valid. Get a new one from its issuer."
-	detailNoKeys  = "Tokens can't be checked now, because the keys of the issuer are missing. Repeat the request in " +
+	detailNoKeys  = "Tokens can't be checked now, because their issuer can't be reached. Repeat the request in " +
 		"a few seconds."
 	detailScopes = "The token has not the scopes that this route requires. Get one with the scopes in " +
 		"WWW-Authenticate."
@@ -253,7 +265,11 @@ func (j *jwtAuth) Inbound(x *pipeline.Exchange) *http.Response {
 	if len(values) > 1 {
 		return refuseToken(x, http.StatusUnauthorized, detailInvalid, challenge)
 	}
-	user, err := j.verifier.Verify(x.Context, strings.TrimSpace(token))
+	token = strings.TrimSpace(token)
+	if credential.Contains(token) { // an API key: do not send it to an authorization server
+		return refuseToken(x, http.StatusUnauthorized, detailInvalid, challenge)
+	}
+	user, err := j.verifier.Verify(x.Context, token)
 	if errors.Is(err, jwt.ErrInvalid) {
 		if errors.Is(err, jwt.ErrMismatch) {
 			x.Cause = err // the options can be wrong

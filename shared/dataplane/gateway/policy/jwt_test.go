@@ -83,6 +83,35 @@ func TestTokensImplementSchemes(t *testing.T) {
 	}
 }
 
+// TestIntrospectionImplementsSchemes checks which security schemes a policy that asks an authorization server implements.
+func TestIntrospectionImplementsSchemes(t *testing.T) {
+	t.Parallel()
+	const server = `{"url":"https://login.example.com/introspect","clientId":"a","clientSecret":"b"`
+	ask := func(more string) []project.Policy {
+		return []project.Policy{tokenPolicy("oauth-introspection-inbound", server+more+`}`)}
+	}
+	bearer := project.SecurityScheme{Type: "http", HTTPScheme: "bearer"}
+	oauth := project.SecurityScheme{Type: "oauth2", OAuthURLs: "https://login.example.com/token"}
+	for name, test := range map[string]struct {
+		scheme  project.SecurityScheme
+		scopes  []string
+		inbound []project.Policy
+		want    bool
+	}{
+		"bearer":          {bearer, nil, ask(""), true},
+		"optional":        {bearer, nil, ask(`,"optional":true`), false},
+		"OAuth":           {oauth, nil, ask(""), true},
+		"OAuth elsewhere": {project.SecurityScheme{Type: "oauth2", OAuthURLs: "https://x.example"}, nil, ask(""), false},
+		"OpenID Connect":  {project.SecurityScheme{Type: "openIdConnect"}, nil, ask(""), false},
+		"scopes":          {oauth, []string{"a"}, ask(`,"requiredScopes":["a"]`), true},
+		"more scopes":     {oauth, []string{"a", "b"}, ask(`,"requiredScopes":["a"]`), false},
+	} {
+		if got := policy.Unprotected(test.scheme, test.scopes, test.inbound); (got == "") != test.want {
+			t.Errorf("%s: Unprotected() = %q, want none: %t", name, got, test.want)
+		}
+	}
+}
+
 // TestTokensImplementScopes checks which policies check the scopes of an operation.
 func TestTokensImplementScopes(t *testing.T) {
 	t.Parallel()

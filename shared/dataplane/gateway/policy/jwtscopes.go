@@ -83,7 +83,8 @@ func jwtDescriptions() map[string]description {
 		},
 		jwtScopesType: {
 			"Refuses requests whose token lacks one of the scopes (403).", map[string]string{
-				"scopes": "the scopes that the token needs. A policy `" + jwtType + "` before this one verifies the token",
+				"scopes": "the scopes that the token needs. A policy `" + jwtType + "` or " +
+					"`" + introspectionAuthType + "` before this one verifies the token",
 			},
 		},
 	}
@@ -105,7 +106,7 @@ func warnJWT(p project.Policy, earlier []project.Policy) string {
 			return "This accepts the tokens of every issuer that uses these keys. Set issuer to the value of iss."
 		}
 	case jwtScopesType:
-		isJWT := func(p project.Policy) bool { return p.Type == jwtType }
+		isJWT := func(p project.Policy) bool { return p.Type == jwtType || p.Type == introspectionAuthType }
 		if !slices.ContainsFunc(earlier, isJWT) {
 			return "No policy before this one verifies a token, so that each request is refused. Put a policy of the type " +
 				jwtType + " before it."
@@ -134,9 +135,11 @@ func jwtImplements(scheme project.SecurityScheme, p project.Policy, _ []project.
 // uncheckedScopes returns the scopes that neither a policy nor a later policy of the route checks.
 func uncheckedScopes(scopes []string, p project.Policy, later []project.Policy) (missing []string) {
 	var checked []string
-	if p.Type == jwtType {
-		o := defaultJWTOptions()
-		options.Read(p.Handler.Options, &o)
+	if p.Type == jwtType || p.Type == introspectionAuthType {
+		var o struct {
+			RequiredScopes []string `json:"requiredScopes"`
+		}
+		options.Read(p.Handler.Options, &o) // the other options are unknown here
 		checked = o.RequiredScopes
 		for _, q := range later {
 			var required jwtScopesOptions

@@ -9,12 +9,12 @@
 // Read this file first. apikey.go and keycache.go check keys, ratelimit.go limits rates, and mtls.go checks
 // client certificates. jwt.go checks tokens with package jwt, and jwtscopes.go their scopes. basicauth.go checks
 // passwords, webhook.go signatures, and abuse.go blocks callers that fail too often. when.go runs policies on a
-// condition, authorize.go refuses requests by an expression, and authrequest.go asks a service. headers.go and query.go
-// change messages, and protect.go refuses requests by their size or by the client's address. security.go compares the
-// policies of a route with the security schemes of its OpenAPI document. quota.go enforces the quotas of customers'
-// subscriptions, with reservations.go (a repeated request is counted once) and amount.go (units that a response reports).
-// Interfaces to the installation are declared where they are used: Keys, Allowances, Clients, SubscriptionReader, Quotas
-// and Operations.
+// condition, and authorize.go refuses requests by an expression. authrequest.go asks a service, and introspection.go an
+// authorization server. headers.go and query.go change messages, and protect.go refuses requests by their size or by the
+// client's address. security.go compares the policies of a route with the security schemes of its OpenAPI document.
+// quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated request is counted once) and
+// amount.go (units that a response reports). Interfaces to the installation are declared where they are used: Keys,
+// Allowances, Clients, SubscriptionReader, Quotas and Operations.
 //
 // The policies for GraphQL routes begin in graphql.go, which reads requests for all of
 // them: graphqlcost.go, graphqlintrospection.go, graphqlfilter.go and graphqlanalytics.go.
@@ -185,6 +185,7 @@ func builtins() map[string]kind {
 	maps.Copy(all, graphQLBuiltins())
 	maps.Copy(all, jwtBuiltins())
 	maps.Copy(all, authRequestBuiltins())
+	maps.Copy(all, introspectionBuiltins())
 	return all
 }
 

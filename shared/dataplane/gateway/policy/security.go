@@ -24,7 +24,7 @@ func Unprotected(scheme project.SecurityScheme, scopes []string, inbound []proje
 		switch {
 		case len(missing) == 0:
 			return ""
-		case p.Type == jwtType:
+		case p.Type == jwtType, p.Type == introspectionAuthType:
 			return fmt.Sprintf("because no policy checks the scopes %s: add a policy of the type %s after the policy %q",
 				strings.Join(missing, ", "), jwtScopesType, p.Name)
 		default:
@@ -50,6 +50,9 @@ func admitsAnonymous(p project.Policy) bool {
 		return len(options.Read(p.Handler.Options, &o)) > 0 || o.AllowUnauthenticated
 	case jwtType:
 		o := defaultJWTOptions()
+		return len(options.Read(p.Handler.Options, &o)) > 0 || o.Optional
+	case introspectionAuthType:
+		o := defaultIntrospectionOptions()
 		return len(options.Read(p.Handler.Options, &o)) > 0 || o.Optional
 	default:
 		return true
