@@ -64,6 +64,11 @@ type lenientCatalog struct{}
 func (lenientCatalog) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenientCatalog) CheckPolicy(project.Policy) []project.Problem     { return nil }
 func (lenientCatalog) UsedVariables(project.Policy) []string            { return nil }
+
+func (lenientCatalog) Members(project.Policy) (names []string, expands bool) { return nil, false }
+
+func (lenientCatalog) CheckMembers(project.Policy, []project.Policy) []project.Problem { return nil }
+
 func (lenientCatalog) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
 	return ""
 }

@@ -25,6 +25,14 @@ func (Catalog) CheckPolicy(p project.Policy) []project.Problem { return policy.C
 // UsedVariables returns the names of the variables that the condition of a policy uses.
 func (Catalog) UsedVariables(p project.Policy) []string { return policy.UsedVariables(p) }
 
+// Members returns the names of the policies that a policy contains, and whether they run in its place.
+func (Catalog) Members(p project.Policy) (names []string, expands bool) { return policy.Members(p) }
+
+// CheckMembers returns the problems of a policy with its members.
+func (Catalog) CheckMembers(p project.Policy, members []project.Policy) []project.Problem {
+	return policy.CheckMembers(p, members)
+}
+
 // WarnInbound returns warnings about a route's inbound policies that are valid, but probably a mistake.
 func (Catalog) WarnInbound(all []project.Policy) map[int]string { return policy.WarnInbound(all) }
 

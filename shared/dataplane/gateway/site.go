@@ -212,7 +212,10 @@ func (b *siteBuilder) policy(r *project.Route, direction policy.Direction, name 
 	if provisioned, exists := b.policies[name]; exists {
 		return provisioned
 	}
-	provisioned, problems := policy.Provision(declared, b.deps.policy)
+	b.policies[name] = policy.Provisioned{} // for a policy that contains itself
+	setup := b.deps.policy
+	setup.Member = func(member string) policy.Provisioned { return b.policy(r, direction, member, index) }
+	provisioned, problems := policy.Provision(declared, setup)
 	for _, p := range problems {
 		b.site.problems = append(b.site.problems, project.Problem{
 			File: policiesFile, Message: fmt.Sprintf("Correct %s of the policy %q: %s", p.Path, name, p.Message),

@@ -102,6 +102,9 @@ type Route struct {
 	// file is the routes file that has the path of the route. Only the compilation uses it. It differs from the file of
 	// Source if the path refers to a path item in another file.
 	file string
+	// inboundEntries and outboundEntries have the index of the entry in the route's lists that each policy comes from. Only
+	// the compilation uses them.
+	inboundEntries, outboundEntries []int
 
 	Handler Component `json:"handler"`
 	// Inbound and Outbound are names of Policies, in their order of execution.
@@ -205,6 +208,11 @@ type Catalog interface {
 	// UsedVariables returns the names of the variables that the condition of a policy uses. A policy whose condition has
 	// problems uses none.
 	UsedVariables(Policy) []string
+	// Members returns the names of the policies that a policy contains, nil for a policy without members. If expands is
+	// set, the members run in its place. Otherwise it admits each request that one of its members admits.
+	Members(Policy) (names []string, expands bool)
+	// CheckMembers returns the problems of a policy with its members. The pointers are those of CheckPolicy.
+	CheckMembers(p Policy, members []Policy) []Problem
 	// WarnInbound returns warnings about the inbound policies of a route, which are passed in their order of
 	// execution. The result maps the index of each policy that is probably a mistake to the text of the warning.
 	WarnInbound([]Policy) map[int]string

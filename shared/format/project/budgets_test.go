@@ -286,6 +286,10 @@ func (c countingCatalog) CheckHandler(project.Component) []project.Problem {
 func (c countingCatalog) CheckPolicy(project.Policy) []project.Problem { return nil }
 func (c countingCatalog) UsedVariables(project.Policy) []string        { return nil }
 
+func (countingCatalog) Members(project.Policy) (names []string, expands bool) { return nil, false }
+
+func (countingCatalog) CheckMembers(project.Policy, []project.Policy) []project.Problem { return nil }
+
 func (c countingCatalog) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
 	return ""
 }

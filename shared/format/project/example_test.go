@@ -40,6 +40,11 @@ type lenient struct{}
 func (lenient) CheckHandler(project.Component) []project.Problem { return nil }
 func (lenient) CheckPolicy(project.Policy) []project.Problem     { return nil }
 func (lenient) UsedVariables(project.Policy) []string            { return nil }
+
+func (lenient) Members(project.Policy) (names []string, expands bool) { return nil, false }
+
+func (lenient) CheckMembers(project.Policy, []project.Policy) []project.Problem { return nil }
+
 func (lenient) Unprotected(project.SecurityScheme, []string, []project.Policy) string {
 	return ""
 }

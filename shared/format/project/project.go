@@ -102,6 +102,7 @@ func (co *Compiler) Compile(ctx context.Context, files Files, in Input) (*Artifa
 	c.settings = c.readSettings()
 	c.warnMisnamed()
 	c.readPolicies()
+	c.readMembers()
 	c.readRoutes()
 	c.warnShadowedPatterns()
 	c.warnUnused()
@@ -194,6 +195,9 @@ func (c *compiler) stopped() bool {
 type policyUse struct {
 	at, policyType string
 	used           bool
+	// members are the policies that this one contains. If expands is set, they run in its place.
+	members []string
+	expands bool
 }
 
 // readRoutes compiles all routes files, in the order of their names.

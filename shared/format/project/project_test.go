@@ -42,7 +42,7 @@ func (catalog) CheckPolicy(p project.Policy) []project.Problem {
 		return faults(p.Handler.Options, "", "bucketName", "cacheTtlSeconds")
 	case "rate-limit-inbound":
 		return faults(p.Handler.Options, "requestsAllowed", "requestsAllowed", "rateLimitBy", "keys")
-	case "filter-outbound", "check-inbound", "check-outbound":
+	case "filter-outbound", "check-inbound", "check-outbound", "all-inbound", "all-outbound", "any-inbound":
 		return nil
 	}
 	return []project.Problem{{Path: "/policyType", Message: "There is no policy of this type."}}
@@ -56,6 +56,27 @@ func (catalog) Unprotected(scheme project.SecurityScheme, scopes []string, inbou
 		}
 	}
 	return "so add one"
+}
+
+// Members reads the members of policies whose types begin with all- and any-.
+func (catalog) Members(p project.Policy) (names []string, expands bool) {
+	var o struct{ Policies []string }
+	if expands = strings.HasPrefix(p.Type, "all-"); expands || strings.HasPrefix(p.Type, "any-") {
+		_ = json.Unmarshal(p.Handler.Options, &o)
+	}
+	return o.Policies, expands
+}
+
+// CheckMembers refuses members of the type check-inbound.
+func (catalog) CheckMembers(_ project.Policy, members []project.Policy) (problems []project.Problem) {
+	for i, m := range members {
+		if m.Type == "check-inbound" {
+			problems = append(problems, project.Problem{
+				Path: fmt.Sprintf("/options/policies/%d", i), Message: "This cannot be a member.",
+			})
+		}
+	}
+	return problems
 }
 
 // UsedVariables reads the names of variables in conditions such as "env.A env.B".

@@ -41,13 +41,17 @@ func (c *compiler) warnDescribed(route *Route) {
 	for _, direction := range []struct {
 		name     string
 		policies []string
+		entries  []int
 		added    int
-	}{{"inbound", route.Inbound, c.addedPolicies[route.key()]}, {"outbound", route.Outbound, 0}} {
+	}{
+		{"inbound", route.Inbound, route.inboundEntries, c.addedPolicies[route.key()]},
+		{"outbound", route.Outbound, route.outboundEntries, 0},
+	} {
 		for i, name := range direction.policies[direction.added:] {
 			text := c.catalog.WarnDescribed(c.artifact.Policies[name], route.Request, route.Responses)
 			if text != "" {
 				c.warn(route.Source.File, route.Source.Pointer+pointer(routeExtension, "policies", direction.name,
-					strconv.Itoa(i)), "%s", text)
+					strconv.Itoa(direction.entries[i])), "%s", text)
 			}
 		}
 	}

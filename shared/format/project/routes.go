@@ -174,8 +174,8 @@ func (c *compiler) readOperation(declared declaredOperation, route Route, known 
 		c.reportProblems(file, at+"/handler", res, c.catalog.CheckHandler(component))
 	}
 	route.Handler = component
-	route.Inbound = c.policyNames(file, at, object, "inbound")
-	route.Outbound = c.policyNames(file, at, object, "outbound")
+	route.Inbound, route.inboundEntries = c.policyNames(file, at, object, "inbound")
+	route.Outbound, route.outboundEntries = c.policyNames(file, at, object, "outbound")
 	c.applySecurity(operation, &route)
 	route.CORSPolicy = c.corsPolicy(file, at, object)
 	route.GraphQL = c.isGraphQL(operation, route)
@@ -244,12 +244,14 @@ func (c *compiler) checkShadowed(route *Route, known *declarations) bool {
 	return duplicate
 }
 
-// policyNames returns the names of a route's policies in one
-// direction, "inbound" or "outbound". It reports mistakes in the list.
-func (c *compiler) policyNames(file, at string, route map[string]any, direction string) []string {
+// policyNames returns the names of a route's policies in one direction, "inbound" or "outbound", with the members of
+// composite policies in their places. entries has the index of each policy's entry in the list. policyNames reports
+// mistakes in the list.
+func (c *compiler) policyNames(
+	file, at string, route map[string]any, direction string,
+) (out []string, entries []int) {
 	policies, _ := route["policies"].(map[string]any)
 	list, _ := policies[direction].([]any)
-	var out []string
 	for i, entry := range list {
 		name, _ := entry.(string)
 		entryAt := at + pointer("policies", direction) + pointer(strconv.Itoa(i))
@@ -268,10 +270,22 @@ func (c *compiler) policyNames(file, at string, route map[string]any, direction 
 			c.fail(file, entryAt, "A policy of the type %s cannot be %s. Move it to the other list.", quote(policy.policyType),
 				direction)
 		}
-		policy.used = true
-		out = append(out, name)
+		before := len(out)
+		out = c.expand(out, name)
+		for n := before; n < len(out); n++ {
+			entries = append(entries, i)
+			if out[n] != name && slices.Contains(out[:n], out[n]) {
+				c.fail(file, entryAt, "This policy contains the policy %s, which stands in the list already. Remove one of them.",
+					quote(out[n]))
+			}
+		}
+		if len(out) > maxInbound {
+			c.fail(file, entryAt, "With the members of its policies, this route has more than %d %s policies. Remove some.",
+				maxInbound, direction)
+			break
+		}
 	}
-	return out
+	return out, entries
 }
 
 // warnInbound adds the catalog's warnings about the inbound policies of routes. It does so only in
@@ -281,15 +295,12 @@ func (c *compiler) warnInbound() {
 		return
 	}
 	for _, r := range c.artifact.Routes {
-		policies := make([]Policy, len(r.Inbound))
-		for i, name := range r.Inbound {
-			policies[i] = c.artifact.Policies[name]
-		}
+		policies, indexes := c.withMembers(r.Inbound)
 		added := c.addedPolicies[r.key()]
 		for i, text := range c.catalog.WarnInbound(policies) {
 			at := r.Source.Pointer
-			if i >= added {
-				at += pointer(routeExtension, "policies", "inbound", strconv.Itoa(i-added))
+			if i = indexes[i]; i >= added {
+				at += pointer(routeExtension, "policies", "inbound", strconv.Itoa(r.inboundEntries[i-added]))
 			}
 			c.warn(r.Source.File, at, "%s", text)
 		}

@@ -155,6 +155,8 @@ func (c *compiler) schemePolicy(file, at string, scheme map[string]any) (name st
 	case policy != nil && strings.HasSuffix(policy.policyType, "-outbound"):
 		c.fail(file, at, "A policy of the type %s protects no operation, because it runs after the upstream. Name an "+
 			"inbound policy.", quote(policy.policyType))
+	case policy != nil && policy.members != nil:
+		c.fail(file, at, "The policy %s contains others. Name one that identifies the user itself.", quote(name))
 	case policy != nil:
 		return name, true
 	case !c.unreadable[policiesFile]:
@@ -223,15 +225,14 @@ func (c *compiler) applySecurity(operation map[string]any, route *Route) {
 		}
 		inbound[i] = policy
 	}
-	var missing []string // of the alternative that lacks least
-	for i, a := range required {
-		lacking := c.unimplemented(s, a, inbound)
-		if len(lacking) == 0 {
-			return
+	var missing []string
+	for _, variant := range c.variants(inbound) {
+		if missing = c.lacking(s, required, variant); missing != nil {
+			break
 		}
-		if i == 0 || len(lacking) < len(missing) {
-			missing = lacking
-		}
+	}
+	if missing == nil {
+		return
 	}
 	if more := len(missing) - maxNamedSchemes; more > 0 {
 		missing = append(slices.Clone(missing[:maxNamedSchemes]),
@@ -246,6 +247,21 @@ func (c *compiler) applySecurity(operation map[string]any, route *Route) {
 		return
 	}
 	c.warn(route.Source.File, at, "%s", message)
+}
+
+// lacking returns nil if policies implement all schemes of one of the alternatives. Otherwise it returns the texts of
+// unimplemented about the alternative that lacks least.
+func (c *compiler) lacking(s *security, required []alternative, inbound []Policy) (least []string) {
+	for i, a := range required {
+		texts := c.unimplemented(s, a, inbound)
+		if len(texts) == 0 {
+			return nil
+		}
+		if i == 0 || len(texts) < len(least) {
+			least = texts
+		}
+	}
+	return least
 }
 
 // maxNamedSchemes is the maximum number of schemes that a message about an operation names.

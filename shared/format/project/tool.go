@@ -181,9 +181,15 @@ var ignoredHeaders = []string{"accept", "content-type", "authorization"}
 // a header from which a policy of the route reads credentials.
 func (b *offerBuilder) isCallersHeader(name string) bool {
 	return slices.Contains(ignoredHeaders, strings.ToLower(name)) ||
-		b.c.catalog != nil && slices.ContainsFunc(b.route.Inbound, func(policy string) bool {
-			return strings.EqualFold(b.c.catalog.CredentialHeader(b.c.artifact.Policies[policy]), name)
-		})
+		b.c.catalog != nil && b.readsCredentials(name)
+}
+
+// readsCredentials reports whether a policy of the route, or a member of one, reads credentials from a header.
+func (b *offerBuilder) readsCredentials(header string) bool {
+	policies, _ := b.c.withMembers(b.route.Inbound)
+	return slices.ContainsFunc(policies, func(p Policy) bool {
+		return strings.EqualFold(b.c.catalog.CredentialHeader(p), header)
+	})
 }
 
 // addParameter adds the argument for one parameter, unless it is a cookie or a header that tools forward.

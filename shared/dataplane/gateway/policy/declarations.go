@@ -116,6 +116,7 @@ func descriptions() map[string]description {
 	maps.Copy(all, jwtDescriptions())
 	maps.Copy(all, authRequestDescriptions())
 	maps.Copy(all, introspectionDescriptions())
+	maps.Copy(all, compositeDescriptions())
 	return all
 }
 

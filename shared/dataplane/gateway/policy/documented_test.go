@@ -40,6 +40,9 @@ func pages() map[string]string {
 	out[authRequestType] = "policies.md#a-service-that-decides"
 	out[introspectionAuthType] = "policies.md#tokens-that-only-their-server-can-read"
 	out[jwtType], out[jwtScopesType] = "policies.md#json-web-tokens", "policies.md#json-web-tokens"
+	for _, name := range []string{compositeInType, compositeOutType, anyAuthType} {
+		out[name] = "policies.md#policies-that-contain-others"
+	}
 	return out
 }
 

@@ -10,7 +10,7 @@
 // client certificates. jwt.go checks tokens with package jwt, and jwtscopes.go their scopes. basicauth.go checks
 // passwords, webhook.go signatures, and abuse.go blocks callers that fail too often. when.go runs policies on a
 // condition, and authorize.go refuses requests by an expression. authrequest.go asks a service, and introspection.go an
-// authorization server. headers.go and query.go change messages, and protect.go refuses requests by their size or by the
+// authorization server. composite.go has the policies that contain others. headers.go and query.go change messages, and protect.go refuses requests by their size or by the
 // client's address. security.go compares the policies of a route with the security schemes of its OpenAPI document.
 // quota.go enforces the quotas of customers' subscriptions, with reservations.go (a repeated request is counted once) and
 // amount.go (units that a response reports). Interfaces to the installation are declared where they are used: Keys,
@@ -51,6 +51,8 @@ type Setup struct {
 	Buckets map[string]project.KeyBucket
 	// Variables are the artifact's variables, by their names.
 	Variables map[string]string
+	// Member returns a policy of the project, for policies that contain others.
+	Member func(name string) Provisioned
 	// Allowances counts for rate limits.
 	Allowances Allowances
 	// ClientVerifier verifies client certificates; nil trusts no certificate.
@@ -186,6 +188,7 @@ func builtins() map[string]kind {
 	maps.Copy(all, jwtBuiltins())
 	maps.Copy(all, authRequestBuiltins())
 	maps.Copy(all, introspectionBuiltins())
+	maps.Copy(all, compositeBuiltins())
 	return all
 }
 
