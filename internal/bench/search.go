@@ -94,8 +94,8 @@ func (s *searcher) search(ctx context.Context, client int, question string) (tim
 	return result.Percentile(100), err
 }
 
-// searches measures the time of a search by one client and by sixteen concurrent clients, the memory that searches
-// take, and the memory that remains after many clients.
+// searches measures the time of one search at a time and of sixteen concurrent searches, the memory that searches take,
+// and the memory that remains after many clients.
 func searches(ctx context.Context, m *measurement, product *fixture.Product) error {
 	questions, err := readQuestions()
 	if err != nil {

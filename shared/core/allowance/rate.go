@@ -58,7 +58,7 @@ type rate struct {
 	block int64
 	// tokens are leased and unspent units. remaining is the record's remainder when it was last read; it only decreases.
 	tokens, remaining seconds
-	// recordRead is whether the record has been read.
+	// recordRead is whether a lease in this block has succeeded.
 	recordRead bool
 
 	// requests has the number of requests in each second, admitted or not: first of this block, then of the previous block.

@@ -138,7 +138,7 @@ var mcpArgumentCases = []struct {
 	{name: "a dot", tool: "readTodo", arguments: `{"id":"."}`, wantMessage: "path"},
 	{name: "two dots", tool: "readTodo", arguments: `{"id":".."}`, wantMessage: "path"},
 	{name: "dots between slashes", tool: "readTodo", arguments: `{"id":"x/../../mcp"}`, wantMessage: "path"},
-	{name: "dots behind a backslash", tool: "readTodo", arguments: `{"id":"..\\mcp"}`, wantMessage: "path"},
+	{name: "dots before a backslash", tool: "readTodo", arguments: `{"id":"..\\mcp"}`, wantMessage: "path"},
 	{
 		name: "a slash that leads to another route", tool: "readTodo", arguments: `{"id":"7/items/8"}`,
 		wantMessage: "another route",

@@ -147,7 +147,7 @@ func (s *Service) CreateKey(ctx context.Context, at ConsumerLocator, in NewKey) 
 // errTooLarge is the error of createInTransaction for keys that need more writes than one transaction allows.
 var errTooLarge = errors.New("keys: one transaction does not have so many keys")
 
-// createInTransaction creates at most keysPerTransaction keys, or returns errTooLarge and creates none.
+// createInTransaction creates keys. It returns errTooLarge and creates none if there are more than maxNewKeys.
 func (s *Service) createInTransaction(ctx context.Context, at ConsumerLocator, in []NewKey) ([]Key, error) {
 	var out []Key
 	change := func(ctx context.Context) error {
@@ -257,7 +257,8 @@ func (v view) replaceWrites(old, k keyRecord) []store.Write {
 		store.Delete(keyHashKey(old.Hash)).If(store.Equal(store.At("keyId"), k.ID)).Else(store.ErrStale))
 }
 
-// DeleteKey deletes a key. The key is invalid when DeleteKey returns.
+// DeleteKey deletes a key. When DeleteKey returns, Verify refuses the key. Gateways can use an earlier result of Verify
+// until it expires.
 func (s *Service) DeleteKey(ctx context.Context, at ConsumerLocator, id string) error {
 	return s.table.RunInTx(ctx, func(ctx context.Context) error {
 		v, err := s.load(ctx, target{ConsumerLocator: at, keyID: id})

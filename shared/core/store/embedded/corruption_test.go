@@ -99,7 +99,7 @@ func readValue(t *testing.T, engine *embedded.Backend, name string) (string, err
 	return got.V, err
 }
 
-// kindOf returns the kind of a file, or "" if the file contains no data.
+// kindOf returns the kind of a file, or "" for the lock.
 func kindOf(name string) string {
 	switch base := path.Base(name); {
 	case base == "LOCK":
@@ -144,8 +144,8 @@ func (c corruption) apply(t *testing.T, fs vfs.FS) {
 	replace(t, fs, c.file, raw)
 }
 
-// corruptions returns perKind changes for each kind of file in fs, ten times as many
-// additional changes for each manifest, and the removal of each file with data.
+// corruptions returns perKind changes for each kind of file with data in fs, ten times as many
+// additional changes for each manifest, and the removal of each file that has a kind.
 func corruptions(t *testing.T, fs *vfs.MemFS, perKind int, random *rand.Rand) (out []corruption) {
 	t.Helper()
 	kinds := map[string][]string{}
